@@ -12,10 +12,10 @@ import pytest
 
 from docs import answer_leaderboard as board
 from docs.answer_leaderboard_text import BASELINES, MODELS
-from mixlens.evaluating.document_methods import METHODS
 from mixlens.evaluating.statistics import difference_p
 from mixlens.measures import names as measure_names
 from training.leaderboard import answers, workers
+from training.leaderboard.document_methods import METHODS
 
 
 def line(number: int, scores: dict[str, list[float]], *, counts: bool = True) -> str:

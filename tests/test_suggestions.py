@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mixlens.text.message_parts import no_such
+from mixlens.errors import no_such
 
 KNOWN = ("attention", "attention_norm", "value_zeroing", "alti")
 

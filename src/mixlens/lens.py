@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.one_row import DEFAULT_READING
 from mixlens.measuring.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.measuring.generate import generate
@@ -31,7 +31,6 @@ from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
-from mixlens.text.message_parts import no_such
 from mixlens.text.vocabulary import tokenizer_mismatch
 
 if TYPE_CHECKING:

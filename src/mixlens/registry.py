@@ -22,8 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 
 Entry = TypeVar("Entry")
 

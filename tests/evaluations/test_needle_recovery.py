@@ -16,11 +16,11 @@ from mixlens.datasets.examples import Example
 from mixlens.datasets.generated_prompts import generate_prompts
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
-from mixlens.evaluating.document_methods import score_documents
 from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
 from mixlens.evaluations import evaluate, injection_recovery, lds, needle_recovery, top_k_drop
 from mixlens.runs.observing import TimedCase
+from training.leaderboard.document_methods import score_documents
 
 LOST = 2  # a prompt whose answer needs two documents; the bundled model names the wrong place
 

@@ -32,9 +32,9 @@ from mixlens import Lens
 from mixlens.datasets.examples import EvidencePrompt
 from mixlens.datasets.generated_prompts import read
 from mixlens.evaluating.case import Case
-from mixlens.evaluating.document_methods import BASELINES, METHODS, score_documents
 from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
+from training.leaderboard.document_methods import BASELINES, METHODS, score_documents
 
 from . import workers
 

@@ -29,9 +29,8 @@ from mixlens.answers.prompt_parts import (
     PromptPart,
     split_documents,
 )
-from mixlens.errors import InvalidInput
-from mixlens.maps.lazy_views import view
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
+from mixlens.maps import view
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from mixlens.answers.answer import Answer
 from mixlens.answers.answer_parts import split_sentences, split_words
 from mixlens.answers.method_scores import check_methods, default_method, score_by_methods
 from mixlens.answers.prompt_parts import Documents, PromptParts, read_prompt, split_documents
-from mixlens.errors import EmptyInput, InputTooLong, InvalidInput
+from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, no_such
 from mixlens.maps.provenance import versions
 from mixlens.model.session import open_session
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
-from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import tokenised
 from mixlens.text.tokens import TokenRow
 

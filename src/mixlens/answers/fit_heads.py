@@ -19,9 +19,8 @@ from mixlens.answers.head_examples import (
 )
 from mixlens.answers.head_fitting import HeadExample, fit_weights
 from mixlens.contracts.head_weights import FEATURES, HeadWeights, sample_layer
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.provenance import model_name, versions, weights_digest
-from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

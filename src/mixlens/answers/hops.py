@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.ranked_scores import RankedScores, read_numbers
 from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.recording import Recording
-from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import TokenRow, resolved, whole_numbers
 
 if TYPE_CHECKING:

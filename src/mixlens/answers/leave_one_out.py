@@ -42,12 +42,11 @@ from mixlens.answers.answered_prompt import (
 )
 from mixlens.answers.passage_scores import PassageScores
 from mixlens.answers.prefix_reuse import AnswerPasses
-from mixlens.errors import InvalidInput, NonFiniteActivations
+from mixlens.errors import InvalidInput, NonFiniteActivations, no_such
 from mixlens.measuring.answer_odds import token_log_probabilities
 from mixlens.model.loading import require_head
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
-from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
 

@@ -26,7 +26,7 @@ from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.answered_prompt import require_words_alone
 from mixlens.answers.prompt_parts import PromptPart, PromptParts
 from mixlens.contracts import Span
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.target_row import shares
 from mixlens.measures import list_measures, refusal, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
@@ -34,7 +34,6 @@ from mixlens.measuring.context_citing import drawn_masks, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
 from mixlens.recording.passed_layers import PassedLayers
-from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import tokenised
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mixlens.answers.answer_parts import OWN_WORDS
 from mixlens.answers.prompt_parts import QUESTION, WHOLE
-from mixlens.text.message_parts import counted
+from mixlens.errors import counted
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer, RankedPassage

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, no_such
 from mixlens.evaluations import evaluations as known_evaluations
 from mixlens.evaluations import module
 from mixlens.measures import names as measure_names
-from mixlens.text.message_parts import no_such
 
 BASELINE = "random"
 

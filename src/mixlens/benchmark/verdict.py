@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mixlens.benchmark.plan import BASELINE
 from mixlens.benchmark.standings import SIGNIFICANT
+from mixlens.errors import counted
 from mixlens.evaluations import evaluations
-from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +22,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.map_measuring import explaining_ranges
 from mixlens.cli.options import described, number_or_name, split_names
 from mixlens.cli.output import by_reason, check_writable, print_json
-from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.pictures import FigureOption, HtmlOption, check_figure, write_figure
 from mixlens.cli.prompting import (
     AnswerOption,
     ExplainEndOption,
@@ -132,14 +131,6 @@ _KindOption = Annotated[
         metavar="KIND", rich_help_panel=OUTPUT, help="Kind of figure: sources or agreement."
     ),
 ]
-_HtmlOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Save an interactive page that needs no server.",
-    ),
-]
 
 
 def compare(
@@ -166,7 +157,7 @@ def compare(
     target_text: TargetTextOption = None,
     figure: FigureOption = None,
     kind: _KindOption = None,
-    html: _HtmlOption = None,
+    html: HtmlOption = None,
     model: PromptedModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",

@@ -20,8 +20,7 @@ from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines, heartbeat
 from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 from mixlens.text.segments import Spans, read_marks, spans_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import counted
+from mixlens.errors import InvalidInput, counted
 
 EXAMPLES = """
 mixlens fit-heads prompts.jsonl --out heads.safetensors

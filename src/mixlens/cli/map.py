@@ -29,7 +29,7 @@ from mixlens.cli.map_measuring import (
 from mixlens.cli.map_printing import show_maps
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import check_writable, print_json
-from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.pictures import FigureOption, HtmlOption, check_figure, write_figure
 from mixlens.cli.progress import heartbeat
 from mixlens.cli.prompting import (
     AnswerOption,
@@ -138,14 +138,6 @@ _SaveOption = Annotated[
         help="Save the maps for `mixlens.load` in Python.",
     ),
 ]
-_HtmlOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Save an interactive page that needs no server.",
-    ),
-]
 _OthersOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -196,7 +188,7 @@ def map_command(
     option: _OwnOption = None,
     top: _TopOption = 10,
     save: _SaveOption = None,
-    html: _HtmlOption = None,
+    html: HtmlOption = None,
     others: _OthersOption = None,
     figure: FigureOption = None,
     kind: _KindOption = None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import counted
+from mixlens.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec

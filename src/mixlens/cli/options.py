@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec

@@ -1,4 +1,4 @@
-"""`--figure`: save the output of a command as a figure."""
+"""`--figure` and `--html`: save the output of a command as a figure or a page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mixlens.cli.help import OUTPUT
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +22,14 @@ FigureOption = Annotated[
         metavar="FILE",
         rich_help_panel=OUTPUT,
         help="Save a figure as .png, .pdf or .svg.",
+    ),
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save an interactive page that needs no server.",
     ),
 ]
 

@@ -11,11 +11,10 @@ import typer
 
 from mixlens.cli.help import INPUT, MEASURE
 from mixlens.cli.texts import given_text, read_text
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.segment_sums import with_segments
 from mixlens.model.json_values import parse_json
 from mixlens.text.documents import Documents, place_documents, read_documents
-from mixlens.text.message_parts import no_such
 from mixlens.text.segments import KINDS, By, Spans, read_marks
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 
 if TYPE_CHECKING:
     from torch import Tensor

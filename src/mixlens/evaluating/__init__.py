@@ -5,8 +5,6 @@ The evaluations themselves are in `evaluations`.
 
     case            Record one example with a model, and compute each measure of it once.
     contracts       Define the description of an evaluation, and its result.
-    document_methods
-                    Score the documents of a prompt with known evidence, by measures and by removal.
     drawn_pairs     Sample target-source pairs with their weight and norm from every text, for the
                     rank correlations of `norm_statistics`.
     known_evidence  Evaluate scores on a prompt with known evidence.
@@ -26,5 +24,6 @@ The evaluations themselves are in `evaluations`.
                     categories.
     statistics      Statistics: bootstrap intervals over examples, paired differences between two
                     measures, rank correlation.
-    value_maps      Find the affine map from the input of attention to each head's value vectors.
+    value_maps      The singular values of the affine map from the input of attention to each head's
+                    transformed vectors.
 """

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, counted
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluating.states import hidden_states, shuffled
 from mixlens.evaluating.statistics import interval_of
 from mixlens.maps.token_identifiability import Pairs, Probe, ProbeTraining, fitted, identified
-from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case

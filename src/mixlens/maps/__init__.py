@@ -16,7 +16,6 @@ layers of its model again.
     flow                       Flow: the maximum flow from a token of a layer to each input token,
                                with map entries as capacities.
     labelling                  Turn existing scores into maps.
-    lazy_views                 Load views of results on demand.
     mixing_maps                MixingMaps: how much each source token contributes to each target
                                token of one text, layer by layer, with labels and provenance.
     one_row                    Aggregate the layers of one target into one set of scores.
@@ -40,3 +39,17 @@ layers of its model again.
     target_row                 One target of maps with its largest sources, and extras.
     token_identifiability      Identify an input token from a hidden state.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def view(name: str) -> Any:
+    """Return a module of `mixlens.views`, such as "plots".
+
+    Modules that define results must not import `mixlens.views` at the top, so they load the code
+    for figures and HTML pages through this function on first use.
+    """
+    return importlib.import_module(f"mixlens.views.{name}")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.maps.lazy_views import view
+from mixlens.errors import counted
+from mixlens.maps import view
 from mixlens.maps.one_row import shares
 from mixlens.maps.segment_sums import summed
-from mixlens.text.message_parts import counted
 from mixlens.text.segments import By, divided, grouped
 from mixlens.text.tokens import TokenRow, position_of
 

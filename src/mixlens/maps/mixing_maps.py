@@ -19,10 +19,9 @@ import numpy as np
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.maps import storage
+from mixlens.maps import storage, view
 from mixlens.maps.flow import flow_through
 from mixlens.maps.labelling import labelled_scores
-from mixlens.maps.lazy_views import view
 from mixlens.maps.one_row import reading_of
 from mixlens.maps.rollout import normalise, roll_out, warn_of_collapse
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments

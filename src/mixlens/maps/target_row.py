@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import counted
+from mixlens.errors import InvalidInput, counted
 from mixlens.text.tokens import resolved
 
 

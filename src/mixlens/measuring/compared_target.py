@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import AttentionKind, Span, Spec
-from mixlens.errors import InvalidInput, MixlensError
+from mixlens.errors import InvalidInput, MixlensError, no_such
 from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures, ready_measures
 from mixlens.measuring.measured_batch import span_label
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.replay.explained_answer import answer_parts
 from mixlens.replay.explained_output import explained
-from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text
 from mixlens.text.words import words as merged_words
 

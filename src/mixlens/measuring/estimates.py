@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 from mixlens.contracts import Sizes, Spec
-from mixlens.errors import OutOfMemory
+from mixlens.errors import OutOfMemory, plural
 from mixlens.measures import spec_of
 from mixlens.recording.deferred_checks import MOST_HELD
-from mixlens.text.message_parts import plural
 from mixlens.text.prompts import Given, prompt_of
 
 _FALLBACKS = {

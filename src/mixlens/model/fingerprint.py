@@ -185,9 +185,9 @@ def hooks_of_others(
                     yield part, number, hook
 
 
-def global_hooks(kinds: Sequence[str] = _HOOKS) -> Iterator[tuple[None, int, Any]]:
+def global_hooks() -> Iterator[tuple[None, int, Any]]:
     """Yield None, id and function of each global module hook not added by a known library."""
-    for kind in kinds:
+    for kind in _HOOKS:
         for number, hook in getattr(torch.nn.modules.module, f"_global{kind}").items():
             if is_of_others(hook):
                 yield None, number, hook

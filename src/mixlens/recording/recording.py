@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import Inputs, batch_size
 from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Targets
-from mixlens.errors import InvalidInput, TargetsUnavailable
+from mixlens.errors import InvalidInput, TargetsUnavailable, counted
 from mixlens.model.fingerprint import ModelState
 from mixlens.model.session import open_session, state_of
 from mixlens.recording.layer import Layer
@@ -27,7 +27,6 @@ from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
 from mixlens.structure.model_structure import ModelStructure, StackStructure
 from mixlens.text.encoding import token_row
 from mixlens.text.inputs import Prepared
-from mixlens.text.message_parts import counted
 from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import Produced, TokenRow
 

@@ -23,8 +23,6 @@ Do not add code that runs a model here.
     media_prompts       A prompt with images or audio: a chat with such parts, a dict, or tensors.
     media_spans         Find the tokens of each image and audio clip of a prompt, and the
                         placeholder that they replace.
-    message_parts       Format parts of messages: counts with nouns ("1 text", "2 texts"), and
-                        suggestions for unknown names.
     padding             Find the real tokens of a batch, and move them to the front.
     pictures            Images for the viewer, as data URIs.
     processing          Turn images and audio into tensors with a processor.

@@ -25,6 +25,7 @@ from mixlens.errors import (
     MixlensError,
     NonFiniteActivations,
     UnsupportedModel,
+    counted,
     in_short,
 )
 from mixlens.model.distributed import require_same
@@ -32,7 +33,6 @@ from mixlens.text.decoder_inputs import start_token
 from mixlens.text.encoding import token_row
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
 from mixlens.text.inputs import made_ready
-from mixlens.text.message_parts import counted
 
 _NEW_TOKENS = 20
 

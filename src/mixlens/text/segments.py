@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 from mixlens.text.tokens import Segment, TokenRow, resolved
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"

@@ -11,10 +11,10 @@ from torch import Tensor
 from mixlens.errors import (
     InvalidInput,
     MissingTokenizer,
+    no_such,
 )
 from mixlens.text.encoding import decoded, token_names, tokenized
 from mixlens.text.input_checks import vocabulary_size
-from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

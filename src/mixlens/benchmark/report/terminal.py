@@ -10,7 +10,7 @@ from rich.table import Table
 
 from mixlens.benchmark.plan import BASELINE
 from mixlens.benchmark.report import wording
-from mixlens.text.message_parts import counted
+from mixlens.errors import counted
 
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking

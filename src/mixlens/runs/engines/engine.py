@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mixlens.errors import InvalidInput
-from mixlens.text.message_parts import no_such
+from mixlens.errors import InvalidInput, no_such
 
 ENGINES = ("local", "ray")
 _TURN = 1e-5  # longest time in seconds that a thread keeps the interpreter while another waits
