@@ -27,9 +27,6 @@ from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.gram import head_norms, part_norms
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 

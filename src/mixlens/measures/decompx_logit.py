@@ -42,9 +42,7 @@ from mixlens.replay.mlp_scopes import no_mlp
 from mixlens.replay.vector_parts import PartRules, VectorLayer, carried, require_followed
 
 if TYPE_CHECKING:
-    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.replay.head_steps import Head
 
 
 SPEC = Spec(

@@ -38,7 +38,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -53,11 +53,6 @@ from mixlens.recording.layer import Layer
 from mixlens.replay.layer_rest import LayerRest, bytes_of_a_row
 from mixlens.replay.zeroing_fast import FastZeroing, fast_zeroing
 from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock
-
-if TYPE_CHECKING:
-    from mixlens.recording.attention import Attention
-    from mixlens.recording.layer import Layer
-
 
 SPEC = Spec(
     summary=(

@@ -21,8 +21,6 @@ from mixlens.measures import span_definition
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
-    import torch
-
     from mixlens.recording.recording import Recording
 
 

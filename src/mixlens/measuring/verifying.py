@@ -43,7 +43,6 @@ from mixlens.text.dummy_inputs import default_input
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
-    from mixlens.recording.recording import Recording
     from mixlens.text.inputs import Text
 
 

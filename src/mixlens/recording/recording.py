@@ -32,7 +32,6 @@ from mixlens.text.tokens import Produced, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
-    from mixlens.recording.layer import Layer
     from mixlens.recording.passed_layers import PassedLayers
 
 

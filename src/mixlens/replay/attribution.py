@@ -35,7 +35,6 @@ from mixlens.text.vocabulary import special_id
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
-    from mixlens.recording.recording import Recording
 
 
 Attribute = Callable[[Value, int, Hidden], Hidden]

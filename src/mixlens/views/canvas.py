@@ -22,7 +22,6 @@ from mixlens.views.style import FONT, HEIGHT, LIGHT, RC, SMALL, TEXT, TITLE, WID
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
