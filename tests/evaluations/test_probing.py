@@ -20,8 +20,8 @@ from mixlens.evaluating.online_code import (
     label_bits,
     logistic,
     mixed_bits,
+    released_costs,
 )
-from mixlens.evaluating.released_probe import released_costs
 from mixlens.evaluations import evaluations, probing
 
 

@@ -16,7 +16,7 @@ from mixlens.datasets import Dataset
 from mixlens.datasets.examples import Agreement, Aligned, Example, Labelled, Spoken, Tagged
 from mixlens.datasets.speech import to_bytes
 from mixlens.papers import module, names
-from mixlens.papers.memory import Memory
+from mixlens.papers.questions import Memory
 from mixlens.papers.reproduction import reproduce
 from tests.recording.audio_models import RATE, whisper_lens
 

@@ -11,8 +11,7 @@ from mixlens import Lens
 from mixlens.datasets import Example
 from mixlens.evaluating.case import Case
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.papers.memory import Memory
-from mixlens.papers.questions import Asker
+from mixlens.papers.questions import Asker, Memory
 from mixlens.papers.reproduction import reproduce
 from tests.papers.settings import COARSE, dataset_for, lens_for
 

@@ -127,7 +127,7 @@ def reproduce_command(
 ) -> None:
     """Reproduce a figure or table of a paper on your model."""
     from mixlens.papers import experiments
-    from mixlens.papers.memory import Memory
+    from mixlens.papers.questions import Memory
 
     if show_list:
         show_experiments(experiments(), as_json)

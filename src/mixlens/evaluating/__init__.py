@@ -9,7 +9,7 @@ The evaluations themselves are in `evaluations`.
                     rank correlations of `norm_statistics`.
     known_evidence  Evaluate scores on a prompt with known evidence.
     online_code     Compute the code length of labels sent in blocks, each by a probe trained on the
-                    earlier blocks.
+                    earlier blocks. The probe of the code released with Mohebbi et al.
     parallel        Pass a sentence and its translation to an encoder-decoder model word by word.
     planted_cases   Synthetic cases: a hand-built model, a text of eight tokens, a target, and its
                     true sources.
@@ -17,13 +17,10 @@ The evaluations themselves are in `evaluations`.
                     are known.
     recovery        Measure how well scores of a prompt's tokens recover known evidence: documents
                     and tokens.
-    released_probe  The probe of the code released with Mohebbi et al.
     sources         Choose the sources and the explained output for evaluations that compare scores
                     of one target.
     states          Extract the hidden states of a recorded text, and assign its tokens to
                     categories.
     statistics      Statistics: bootstrap intervals over examples, paired differences between two
                     measures, rank correlation.
-    value_maps      The singular values of the affine map from the input of attention to each head's
-                    transformed vectors.
 """

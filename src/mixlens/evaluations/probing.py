@@ -5,7 +5,7 @@ Mohebbi et al. (2023), section 6, after Voita & Titov (2020): the minimum descri
 labels, under an online code with a linear probe. `online_code` describes the code and how it
 differs from the paper. Compression is 1.0 if the states carry no information about the labels, for
 any number of examples. `variant="mohebbi2023"` reproduces the released code, whose compression
-starts at 1.44; see `released_probe`.
+starts at 1.44; see `released_costs` in `online_code`.
 
 This evaluates the model. `agreement_with` evaluates a measure: in the layers where a probe can read
 the label from the target, the measure should show that the cue has been mixed into it (table 2 of
@@ -25,14 +25,16 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluating.online_code import (
+    RELEASED_FRACTIONS,
     bits,
     block_ends,
     blockwise,
     label_bits,
     logistic,
     mixed_bits,
+    released_costs,
+    released_fit,
 )
-from mixlens.evaluating.released_probe import FRACTIONS, released_costs, released_fit
 from mixlens.evaluating.states import hidden_states, shuffled
 from mixlens.evaluating.statistics import interval_of, spearman, spearman_rows
 
@@ -121,7 +123,9 @@ def conclude(
         np.stack([observations[i]["states"] for i in order]).astype(np.float64),
         labels[order],
     )
-    ends = block_ends(len(sent)) if variant == "paper" else block_ends(len(sent), FRACTIONS)
+    ends = (
+        block_ends(len(sent)) if variant == "paper" else block_ends(len(sent), RELEASED_FRACTIONS)
+    )
     costs = np.stack(
         [
             _costs(states[:, layer], sent, len(names), ends, variant, seed)

@@ -10,7 +10,7 @@ An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
 Experiments share these modules: `contracts` (types such as `ExperimentSpec`), `catalogue` (finds
 experiments by name), `reproduction` (runs an experiment), `questions` (asks questions about every
-text), `memory` (caches the answers), `ranked` (ranks measures) and `folder` (writes the results).
+text, and caches the answers), `ranked` (ranks measures) and `folder` (writes the results).
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluating.case import Case
-from mixlens.papers.memory import Memory, label_of
-from mixlens.papers.questions import Asker, Question, Sent, packed
+from mixlens.papers.questions import Asker, Memory, Question, Sent, label_of, packed
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress, Workers, work_through
 

@@ -24,7 +24,7 @@ from mixlens.maps.provenance import model_name, plain
 from mixlens.papers.catalogue import module, resolved
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.papers.folder import published, read_finished, result_of, write_finished
-from mixlens.papers.memory import Memory
+from mixlens.papers.questions import Memory
 from mixlens.runs.example_view import MEASURES, example_frame
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress, Workers
