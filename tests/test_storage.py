@@ -15,10 +15,10 @@ from safetensors.numpy import save_file
 
 import mixlens
 from mixlens.contracts import Facts
+from mixlens.contracts.scores import Extra
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.maps import storage
 from mixlens.maps.mixing_maps import MixingMaps, load
-from mixlens.maps.target_row import Extra
 from mixlens.text.tokens import TokenRow
 
 pytestmark = pytest.mark.smoke

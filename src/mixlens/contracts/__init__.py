@@ -3,7 +3,8 @@
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
 * `head_weights`: `HeadWeights`, learned weights of attention heads, and their file
 * `request`: `Request`, the requested layers and targets, and `Targets`, the targets of one layer
-* `scores`: `Scores` and `LayerScores`, the scores of a whole batch
+* `scores`: `Scores` and `LayerScores`, the scores of a whole batch, and `Extra`, an array that was
+  measured with them
 * `span`: `Span` and `SpanRule`, for several targets that are scored as one
 """
 

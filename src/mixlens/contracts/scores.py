@@ -1,10 +1,14 @@
-"""Store the result of a measure: the scores of a whole batch, with padding."""
+"""Store the result of a measure: the scores of a whole batch, with padding, and arrays that are
+measured together with the scores of one text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from mixlens.contracts.spec import Facts
 
@@ -119,3 +123,30 @@ class Scores:
         are set.
         """
         return usual if self.facts is None else self.facts
+
+
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """An array that was computed together with the scores. `dims` names its axes."""
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", owned(self.values, np.asarray(self.values).dtype))
+
+
+def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return a read-only array: the array itself if it owns its data and is read-only, or else a
+    copy.
+    """
+    flags = array.flags
+    if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
+        return array
+    return frozen(np.array(array, dtype=dtype, order="C"))
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Make the array read-only and return it."""
+    array.flags.writeable = False
+    return array

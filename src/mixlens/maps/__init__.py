@@ -36,7 +36,7 @@ layers of its model again.
     storage                    Store maps in one file: the numbers as safetensors, everything else
                                as JSON in its header.
     tables                     Return scores with their labels, as an xarray and as a long table.
-    target_row                 One target of maps with its largest sources, and extras.
+    target_row                 One target of maps with its largest sources.
     token_identifiability      Identify an input token from a hidden state.
 """
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mixlens.contracts import Facts
+from mixlens.contracts.scores import Extra, owned
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage, view
 from mixlens.maps.flow import flow_through
@@ -26,7 +27,7 @@ from mixlens.maps.one_row import reading_of
 from mixlens.maps.rollout import normalise, roll_out, warn_of_collapse
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments
 from mixlens.maps.selection import merge_heads, merge_spans, merge_words, one_head, select
-from mixlens.maps.target_row import Extra, Reading, Row, owned
+from mixlens.maps.target_row import Reading, Row
 from mixlens.text.segments import By
 from mixlens.text.tokens import TokenRow, position_of
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from mixlens.contracts.scores import Extra
 from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.rollout import row_normalised
-from mixlens.maps.target_row import Extra
 from mixlens.text.segments import FIRST, By, divided, grouped
 from mixlens.text.tokens import TokenRow
 

@@ -24,10 +24,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
 from mixlens.contracts import AttentionKind, Facts
+from mixlens.contracts.scores import Extra
 from mixlens.datasets.object_storage import AnyPath, ObjectPath
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.maps.provenance import plain
-from mixlens.maps.target_row import Extra
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.text.tokens import PatchGrid, Picture, Segment, TokenRow
 

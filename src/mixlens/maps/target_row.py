@@ -1,4 +1,4 @@
-"""Scores of one target with its top sources, and additional measured arrays."""
+"""Scores of one target with its top sources."""
 
 from __future__ import annotations
 
@@ -11,33 +11,6 @@ from jaxtyping import Float
 
 from mixlens.errors import InvalidInput, counted
 from mixlens.text.tokens import resolved
-
-
-@dataclass(frozen=True, eq=False)
-class Extra:
-    """An array that was computed together with the scores. `dims` names its axes."""
-
-    dims: tuple[str, ...]
-    values: np.ndarray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", owned(self.values, np.asarray(self.values).dtype))
-
-
-def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return a read-only array: the array itself if it owns its data and is read-only, or else a
-    copy.
-    """
-    flags = array.flags
-    if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
-        return array
-    return frozen(np.array(array, dtype=dtype, order="C"))
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """Make the array read-only and return it."""
-    array.flags.writeable = False
-    return array
 
 
 class Source(NamedTuple):

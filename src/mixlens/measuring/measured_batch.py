@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts.scores import Extra, frozen
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.provenance import provenance_of
-from mixlens.maps.target_row import Extra, frozen
 from mixlens.measures import span_definition
 from mixlens.text.tokens import TokenRow
 
