@@ -1,7 +1,6 @@
 """Find words in a text.
 
-A word is matched only as a whole word and must occur exactly once. An ambiguous word raises an
-error.
+A word is matched only as a whole word.
 """
 
 from __future__ import annotations
@@ -19,19 +18,6 @@ def whole_words(text: str, word: str) -> list[Span]:
             places.append(span)
         start = text.find(word, start + 1)
     return places
-
-
-def only_place(text: str, word: str, what: str, advice: str) -> Span:
-    """Return the span of a word that occurs exactly once in the text. Otherwise, raise an error."""
-    places = whole_words(text, word)
-    if len(places) != 1:
-        times = (
-            "is not in the text"
-            if not places
-            else f"occurs {len(places)} times in the text: {advice}"
-        )
-        raise InvalidInput(f"the {what} {word!r} {times}")
-    return places[0]
 
 
 def checked(text: str, span: Span, what: str) -> Span:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mixlens.datasets.examples import Agreement, Span
-from mixlens.datasets.places import checked, only_place, whole_words
+from mixlens.datasets.places import checked, whole_words
 from mixlens.errors import InvalidInput
 
 MASKS = ("[MASK]", "<mask>")
@@ -56,11 +56,7 @@ def _target_place(text: str, target: str, position: Any) -> Span:
     if len(masks) > 1:
         raise InvalidInput(f"the text has {len(masks)} masks; write one per example")
     if position in (None, ""):
-        return (
-            masks[0]
-            if masks
-            else only_place(text, target, "target", "put [MASK] in its place, or add its position")
-        )
+        return masks[0] if masks else _only_place(text, target)
     span = _position(position, target)
     if masks:
         if span[0] != masks[0][0]:
@@ -71,6 +67,21 @@ def _target_place(text: str, target: str, position: Any) -> Span:
             f"position {span[0]} holds {text[slice(*span)]!r}, not the target {target!r}"
         )
     return checked(text, span, "target")
+
+
+def _only_place(text: str, target: str) -> Span:
+    """Return the span of a target that occurs exactly once in the text. Otherwise, raise an
+    error.
+    """
+    places = whole_words(text, target)
+    if len(places) != 1:
+        times = (
+            f"occurs {len(places)} times in the text: put [MASK] in its place, or add its position"
+            if places
+            else "is not in the text"
+        )
+        raise InvalidInput(f"the target {target!r} {times}")
+    return places[0]
 
 
 def _position(position: Any, target: str) -> Span:

@@ -159,7 +159,8 @@ def register(
     """
 
     def add(function: Function) -> Function:
-        kind = "score_layer" if _first_name(function) == "layer" else "score_model"
+        first = next(iter(inspect.signature(function).parameters), "")
+        kind = "score_layer" if first == "layer" else "score_model"
         scoring: dict[str, Any] = {kind: function}
         MEASURES.register(name, RegisteredMeasure(spec, refusal=refusal, **scoring))
         _function_of(name, MEASURES.entry(name))
@@ -216,7 +217,7 @@ def known_spec(name: str) -> Spec | None:
 
 
 def _described(measure: Measure) -> Spec:
-    return measure.SPEC.with_options(_options(measure))
+    return replace(measure.SPEC, options=_options(measure))
 
 
 def _options(measure: Measure) -> tuple[Option, ...]:
@@ -309,10 +310,6 @@ _SIGNATURES = (
     " at a time, or score_model(recording, request, *, option=default) -> Scores if it needs more"
     " than a layer. docs/own_measure.md has both."
 )
-
-
-def _first_name(function: Callable[..., Any]) -> str:
-    return next(iter(inspect.signature(function).parameters), "")
 
 
 def _is_of_layers(measure: Measure) -> bool:

@@ -48,17 +48,13 @@ class MeasuredBatch:
         These properties depend on the attention and the options. They do not apply to targets
         without scores.
         """
-        facts, own = (
-            self.scores.known_facts(self.spec.facts),
-            self.request.kind == AttentionKind.SELF,
-        )
+        facts = self.scores.known_facts(self.spec.facts)
+        own = self.request.kind == AttentionKind.SELF  # a target of cross-attention is not a source
+        has_tokens = self.scores.target_labels is None and self.scores.source_labels is None
         return replace(
             facts,
-            residual_included=facts.residual_included
-            and own,  # a target of cross-attention is not a source
-            same_tokens=own
-            and self.scores.target_labels is None
-            and self.scores.source_labels is None,
+            residual_included=facts.residual_included and own,
+            same_tokens=own and has_tokens,
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:

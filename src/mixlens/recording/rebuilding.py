@@ -117,7 +117,8 @@ def rebuilt_site(
     if structure.open is None:
         assert projection is not None
         parts = _block_parts(structure, module, stream, projection.output, where)
-        checks["block output"] = _block_check(parts.block, structure, layer, internals)
+        blocks = _blocks(parts.block, structure, layer, internals)
+        checks["block output"] = (row_errors if rows else sum_errors), blocks
     _require_rounding(structure, internals, where, errors, checks)
     return Attention(
         structure=structure,
@@ -324,14 +325,6 @@ def _projected(
         projected = product.flatten(2) @ matrix + bias
         projection_error = largest_difference(projected, seen, dtype=dtype)
     return projected, {"attention product": product_error, "output projection": projection_error}
-
-
-def _block_check(
-    block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
-) -> _Check:
-    """Return the check that compares the block output y with the captured tensor."""
-    rows = internals.attention.product is not None
-    return (row_errors if rows else sum_errors), _blocks(block, structure, layer, internals)
 
 
 def _blocks(
