@@ -11,7 +11,7 @@ The result is a `ModelStructure`, which is plain data. Do not add code that comp
     layer_discovery    Infer the structure of a layer from the activations of one run.
     layer_structure    The structure of a transformer layer as plain data, with methods that
                        compute its residual sums.
-    layer_trace        Trace one layer, module by module, while it runs.
+    layer_trace        Trace one layer, module by module, while it runs, and compare the tensors.
     layouts            Convert the hidden states of layers with other layouts to [batch, tokens,
                        d_model], and submodules whose tensors have the tokens first.
     mlp_reading        Infer the part of a layer after its last attention block, or parallel to it,
@@ -25,6 +25,5 @@ The result is a `ModelStructure`, which is plain data. Do not add code that comp
     probe              Build small batches for structure discovery.
     probe_passes       Run the model on a probe: with captured attention, with another batch size,
                        and natively.
-    trace_matching     Compare the tensors in the trace of one layer.
     user_hooks         Detect hooks that the user registered on layers, such as steering hooks.
 """

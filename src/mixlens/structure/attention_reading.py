@@ -19,8 +19,7 @@ from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import attention_product, rounding
 from mixlens.structure.layer_structure import affine_map
-from mixlens.structure.layer_trace import Core, Event
-from mixlens.structure.trace_matching import Evidence, outermost_first
+from mixlens.structure.layer_trace import Core, Event, Evidence, outermost_first
 
 
 @dataclass

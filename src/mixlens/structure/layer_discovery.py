@@ -46,9 +46,8 @@ from mixlens.structure.layer_structure import (
     FeedForwardStructure,
     LayerStructure,
 )
-from mixlens.structure.layer_trace import LayerTrace
+from mixlens.structure.layer_trace import Evidence, LayerTrace
 from mixlens.structure.mlp_reading import feed_forwards, parallel, several_parts
-from mixlens.structure.trace_matching import Evidence
 
 _LAST_WORDS = " mixlens reports nothing rather than a wrong number."
 

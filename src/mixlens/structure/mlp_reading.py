@@ -12,8 +12,7 @@ from torch import Tensor
 
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.structure.layer_structure import AttentionStructure, FeedForwardStructure
-from mixlens.structure.layer_trace import Core, Event
-from mixlens.structure.trace_matching import Evidence, outermost_first
+from mixlens.structure.layer_trace import Core, Event, Evidence, outermost_first
 
 
 def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
