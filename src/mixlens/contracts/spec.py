@@ -178,6 +178,10 @@ class Spec:
         if self.one_row not in ("first", "sum"):
             raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 
+    def with_options(self, options: tuple[Option, ...]) -> Spec:
+        """Return the same description with the options of the measure filled in."""
+        return replace(self, options=options)
+
 
 @runtime_checkable
 class ScoreLayer(Protocol):

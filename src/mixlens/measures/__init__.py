@@ -217,7 +217,7 @@ def known_spec(name: str) -> Spec | None:
 
 
 def _described(measure: Measure) -> Spec:
-    return replace(measure.SPEC, options=_options(measure))
+    return measure.SPEC.with_options(_options(measure))
 
 
 def _options(measure: Measure) -> tuple[Option, ...]:
