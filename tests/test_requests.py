@@ -50,7 +50,7 @@ def test_one_or_several(lens: Lens) -> None:
         ({"targets": "the"}, "write the#1 or the#2"),
         ({"targets": "the#3"}, "occurs at positions 1, 4"),
         ({"targets": "rivr"}, r"Did you mean river\?"),
-        ({"colour": "red"}, "Unknown option 'colour'. attention has: none"),
+        ({"colour": "red"}, "Unknown option 'colour'. attention has no options."),
     ],
 )
 def test_invalid_requests(lens: Lens, chosen: dict[str, Any], words: str) -> None:

@@ -26,5 +26,5 @@ def test_the_nearest_name_is_offered(name: object, words: str) -> None:
 
 
 def test_nothing_to_offer() -> None:
-    assert no_such("option", "x", (), "It has") == "Unknown option 'x'. It has: none."
+    assert no_such("option", "x", (), "It has") == "Unknown option 'x'. It has no options."
     assert no_such("option", "x", ("y",)) == "Unknown option 'x'. Choose one of: y."

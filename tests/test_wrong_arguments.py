@@ -82,7 +82,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("value_zeroin", {}, r"Did you mean value_zeroing\?"),
     ("ValueZeroing", {}, r"Did you mean value_zeroing\?"),
     (None, {}, "Unknown measure None"),  # type: ignore[list-item]
-    ("attention", {"probes": 3}, "Unknown option 'probes'. attention has: none"),
+    ("attention", {"probes": 3}, "Unknown option 'probes'. attention has no options."),
     ("attention", {"text_target": "x"}, "Unknown option 'text_target'"),
     ("attention", {"precision": "fp8"}, "float32, tf32, bf16"),
     ("alti", {"per_head": True}, "only for whole layers"),
@@ -121,7 +121,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: Lens.bundled("bert"), "Unknown bundled model 'bert'. .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
     (lambda lens, maps: Job(corpus="a", out="b", measures=()), "No measure was passed"),
-    (lambda lens, maps: Job(**JOB, keep="all of it"), "Unknown keep 'all of it'"),
+    (lambda lens, maps: Job(**JOB, keep="all of it"), "keep='all of it' is unknown"),
     (lambda lens, maps: Job(**JOB, targets="some"), "Unknown targets 'some'"),
     (lambda lens, maps: Job(**JOB, targets="column"), "belong together"),
     (lambda lens, maps: maps.row(99), "has 10 tokens"),

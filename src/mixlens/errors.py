@@ -114,8 +114,10 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose 
     near = near or [key for key in names if key.replace("_", "") == wanted.replace("_", "")]
     if near:
         advice = f"Did you mean {' or '.join(names[n] for n in near)}?"
+    elif not names:
+        advice = f"{among} no {kind}s." if among.endswith(" has") else "There are none."
     else:
-        advice = _LISTED_BY.get(kind) or f"{among}: {', '.join(names.values()) or 'none'}."
+        advice = _LISTED_BY.get(kind) or f"{among}: {', '.join(names.values())}."
     return f"Unknown {kind} {name!r}. {advice}"
 
 

@@ -34,8 +34,9 @@ BODY = {"model": "bundled", "text": TEXT, "measures": ["attention"]}
     ("options", "words"),
     [
         (["--port", "{taken}"], "error: 127.0.0.1:{taken} is not available"),
-        (["--host", "192.0.2.1", "--port", "0"], "Anyone who can reach this address can run"),
+        (["--host", "192.0.2.1", "--port", "0"], "Anyone who can reach 192.0.2.1 can run"),
         (["--host", "no.invalid", "--port", "0"], "error: no.invalid:0 is not available"),
+        (["--host", "300.1.1.1", "--port", "0"], "known). Pass another --host or --port."),
     ],
 )
 def test_an_unavailable_address_is_wrong_usage(options: list[str], words: str) -> None:

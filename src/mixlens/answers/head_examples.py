@@ -84,7 +84,9 @@ def _fit_prompt(name: str, line: str) -> FitPrompt:
     try:
         given = parse_json(line)
     except ValueError as error:
-        raise InvalidInput(f"{name} is not valid JSON ({error}).") from None
+        raise InvalidInput(
+            f"{name} is not valid JSON ({error}). Write one object per line."
+        ) from None
     known = {"prompt", "messages", "documents", "answer"}
     if not isinstance(given, Mapping) or not set(given) <= known or "answer" not in given:
         raise InvalidInput(

@@ -55,8 +55,8 @@ _KindOption = Annotated[
     typer.Option(
         metavar="KIND",
         rich_help_panel=INPUT,
-        help="Read the data as agreement, classification, tagged, alignment or text. Default:"
-        " inferred from the data.",
+        help="Read the data as agreement, classification, tagged, alignment, evidence, speech or"
+        " text. Default: inferred from the data.",
     ),
 ]
 _MeasuresOption = Annotated[

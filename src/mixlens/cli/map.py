@@ -200,10 +200,10 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much each token contributes to each other token."""
-    chosen = measure is not None
+    chosen, reason = measure is not None, ""
     if measure is None:
         answers = generate is not None or answer is not None
-        measure = _default_measure(aggregates=rollout and head is None, answers=answers)
+        measure, reason = _default_measure(rollout and head is None, answers)
     own_options = measure_options(measure, option or [])
     wanted = MapChoice(
         measure=measure,
@@ -235,6 +235,8 @@ def map_command(
     if kind == "flow" and rollout:
         raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")
     check_writable(save, html)
+    if not chosen:
+        typer.echo(f"no --measure given: using {measure}, {reason}", err=True)
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
@@ -279,15 +281,13 @@ def map_command(
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
 
 
-def _default_measure(*, aggregates: bool, answers: bool) -> str:
-    """Return the measure that the leaderboard recommends, and print the reason."""
-    name, reason = DEFAULT_MEASURE, "the best of the leaderboard for single layers"
-    if answers:
-        name, reason = ANSWER_MEASURE, "the default of `mixlens answer`"
+def _default_measure(aggregates: bool, answers: bool) -> tuple[str, str]:
+    """Return the measure that the leaderboard recommends, and the reason."""
     if aggregates:
-        name, reason = AGGREGATED_MEASURE, "the best of the leaderboard for aggregated layers"
-    typer.echo(f"no --measure given: using {name}, {reason}", err=True)
-    return name
+        return AGGREGATED_MEASURE, "the best measure for aggregated layers on the leaderboard"
+    if answers:
+        return ANSWER_MEASURE, "the default of `mixlens answer`"
+    return DEFAULT_MEASURE, "the best measure for single layers on the leaderboard"
 
 
 def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:

@@ -147,10 +147,7 @@ def serve(
     loaded = [lens_from(name, device, dtype, trust_remote_code) for name in names]
     lenses = {model_name(lens.model): lens for lens in loaded}
     if host not in LOOPBACK:
-        print(
-            f"Listening on {host}. Anyone who can reach this address can run these models.",
-            file=sys.stderr,
-        )
+        print(f"Anyone who can reach {host} can run these models.", file=sys.stderr)
     app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))
     listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -174,6 +171,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
+        reason = str(error.strerror).partition(" (while attempting")[0]
         raise InvalidInput(
-            f"{host}:{port} is not available ({error.strerror}). Pass another --host or --port."
+            f"{host}:{port} is not available ({reason}). Pass another --host or --port."
         ) from error

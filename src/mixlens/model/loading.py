@@ -81,9 +81,9 @@ def _model(
     dropped = [] if has_adapter else dropped_parts(model, report["unexpected_keys"])
     if dropped:
         raise CannotLoad(
-            f"{os.fspath(name)!r} stores {_listed(dropped)}, which {type(model).__name__} does "
-            "not read with this config.json, so its layers would compute different results. Copy "
-            "the config.json that belongs to the weights."
+            f"{os.fspath(name)!r} stores {_listed(dropped)}, but {type(model).__name__} ignores "
+            "these weights with this config.json, so its layers would compute different results. "
+            "Copy the config.json that belongs to the weights."
         )
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:
@@ -254,7 +254,7 @@ def _reason(name: str, error: Exception) -> str:
                     "pass that model to Lens, or merge it into its model (merge_and_unload) "
                     "and save the merged model and its tokenizer in a separate folder"
                 )
-            return f"{name!r} has no config.json, so it is not a model folder"
+            return f"{name!r} has no config.json. Pass the folder of a model, or add the file"
         if "conversion of the weights" in str(error):
             return (
                 f"{name!r} lacks weights that transformers merges into one, such as those of "
@@ -267,7 +267,7 @@ def _reason(name: str, error: Exception) -> str:
     if "://" in name:
         return f"{name!r} is not a model name. Pass a folder, or a model of the hub as owner/name"
     if not _may_be_on_hub(name):
-        return f"{name!r} is not an existing folder"
+        return f"{name!r} is not an existing folder. Pass a Hub name or the folder of a model"
     refusal = hub_refusal(error)
     if refusal is not None:
         return f"{name!r} is not an existing folder, and cannot be loaded from the hub: {refusal}"

@@ -90,7 +90,7 @@ class Job:
         for name in (*self.measures, *self.options):
             spec_of(name)
         if self.keep not in KEEP:
-            raise InvalidInput(f"Unknown keep {self.keep!r}. Choose one of: {', '.join(KEEP)}.")
+            raise InvalidInput(f"keep={self.keep!r} is unknown. Choose one of: {', '.join(KEEP)}.")
         if self.targets not in TARGETS:
             raise InvalidInput(
                 f"Unknown targets {self.targets!r}. Choose one of: {', '.join(TARGETS)}."

@@ -75,8 +75,8 @@ def generated_by_decoder(
     detects_language = begins[:-1] in ([], [0]) and known[begins[0]] in (first, [start])
     if not row or not detects_language or read not in (row, row[:-1]):
         raise UnsupportedModel(
-            f"{type(model).__name__}.generate runs several passes or reads tokens that it does not "
-            "return. Pass audio that fits one window of the model without timestamps, or the "
+            f"{type(model).__name__}.generate split the audio into several windows, or read tokens "
+            "that it did not return. Pass shorter audio and turn timestamps off, or pass the "
             "transcript as answer."
         )
     return first, row
