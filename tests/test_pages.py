@@ -117,6 +117,17 @@ def test_the_front_page_has_the_numbers_of_the_coverage_table() -> None:
     assert counts in (ROOT / "README.md").read_text()
 
 
+def test_the_limitations_have_the_numbers_of_the_coverage_page() -> None:
+    coverage = (ROOT / "docs" / "coverage.md").read_text()
+    text = " ".join((ROOT / "docs" / "limitations.md").read_text().split())
+    classes, largest = re.search(r"\| padding \| (\d+) \| (\S+) \|", coverage).groups()
+    assert f"Over {classes} model classes in float32" in text
+    assert f"differed by at most {largest} of the largest score" in text
+    verified, partial, missing = re.findall(r"^\* \*\*.+\*\*: (\d+) classes", coverage, re.M)
+    assert f"{verified} fully and {partial} partially" in text
+    assert f"for the other {missing}" in text
+
+
 def test_the_coverage_page_counts_models_on_the_hub() -> None:
     page = PAGE.read_text()
     assert with_section(page, conformance_types()) == page

@@ -47,7 +47,7 @@ SPEC = Spec(
     gives="row",
     blind_spots=(
         "is right if a single token decides, and wrong if another token can replace the one that"
-        " is removed. The replacement is a word too: a model that counts words or looks them up"
+        " is removed. The replacement is a word too, so a model that counts words or looks them up"
         " reacts to the replacement itself"
     ),
     memory=lambda sizes: sizes.passing + sizes.chunk,
