@@ -475,12 +475,16 @@ def recommendations(known: Sequence[Cell], marks: Mapping[str, Marks]) -> str:
         have = [m for m in methods_of(group) if m not in BASELINES]
         worse = [m for m in have if not {"★", "≈"} & set(marks[model]["all"].get(m, ""))]
         lines.append(
-            f"* **{short(model)}:** the best method is `{best_of(group)}`. Worse than it over all"
-            f" tasks: {_listed(worse)}. Not better than random numbers: {_poor(have, marks[model])}"
+            f"* **{short(model)}:** the best method is `{best_of(group)}`. Over all tasks, these"
+            f" methods are significantly worse: {_listed(worse)}. Not better than random:"
+            f" {_poor(have, marks[model])}"
         )
-    sinks = "; ".join(f"in {short(model)}, {_sink(group)}" for model, group in models.items())
-    lines.append(f"* **The first token** of the prompt, if it counts for its document: {sinks}.")
-    lines.append(f"* **A search for shared words** (`lexical`): {_lexical(known)}")
+    sinks = "; ".join(f"{short(model)}: {_sink(group)}" for model, group in models.items())
+    lines.append(
+        "* **The first token** of the prompt is an attention sink, so it does not count for its"
+        f" document. If it counted, these scores would change by 0.02 or more. {sinks}."
+    )
+    lines.append(f"* **With a search for shared words** (`lexical`), {_lexical(known)}")
     lines.append(_default(models, [m for m in names if _passes(m) <= min(BUDGETS.values())]))
     return "\n".join(wrapped(line) for line in lines)
 
@@ -494,8 +498,9 @@ def _default(models: Mapping[str, Sequence[Cell]], rivals: Sequence[str]) -> str
         for model, group in models.items()
     )
     return (
-        f"* **The default of `lens.answer`** is `{DEFAULT}`. It and `{rival}`, the best other"
-        f" method of this cost, paired and before Holm's correction: {tests}. {DEFAULT_REASON}"
+        f"* **The default of `lens.answer`** is `{DEFAULT}`. Compared with `{rival}`, the best"
+        f" other method with this cost, its scores are: {tests} (paired tests, without Holm's"
+        f" correction). {DEFAULT_REASON}"
     )
 
 
@@ -535,8 +540,8 @@ def _sink(group: Sequence[Cell]) -> str:
         if p < SIGNIFICANT and abs(mean(group, m, "sink") - mean(group, m)) >= 0.02
     ]
     if not changes:
-        return "it changes no method by 0.02 or more"
-    return f"it changes {', '.join(changes)}"
+        return "none"
+    return ", ".join(changes)
 
 
 def _lexical(known: Sequence[Cell]) -> str:
@@ -552,11 +557,11 @@ def _lexical(known: Sequence[Cell]) -> str:
         for task, group in tasks.items()
         if task in TWO and mean(group, "lexical", "recall") < 0.995
     ]
-    text = "a document of the evidence comes first in every task"
+    text = "an evidence document comes first in every task"
     if misses:
-        text += f" but {', '.join(misses)}"
+        text += f" except {', '.join(misses)}"
     if partial:
-        text += f". It does not always find both documents in {' and '.join(partial)}"
+        text += f". The search does not always find both documents in {' and '.join(partial)}"
     return f"{text}."
 
 
@@ -785,8 +790,8 @@ def pages() -> dict[Path, str]:
             f"### {short(cell['model'])}: {_task(cell)}, {cell['documents']} documents",
             wrapped(
                 f"The model answers {cell['answered']} of {cell['tried']} prompts, and"
-                f" {cell['counted']} count. A random answer among the values of the prompt would be"
-                f" right in about 1 of {_choices(cell)}."
+                f" {cell['counted']} count. A random value from the prompt would be right in about 1"
+                f" of {_choices(cell)} cases."
             ),
             table(cell),
         ]

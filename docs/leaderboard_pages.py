@@ -58,9 +58,9 @@ IN_SHORT = """## Recommendations
   classifiers and in `gte-prompt-linzen`. `deep_lift` finds the cue better in both BLiMP entries,
   but on `minilm-sst2` it is no better than random numbers. In the largest decoder, SmolLM2, only
   `deep_lift`, `logit_update`, `blank_out`, `alti_logit` and `alti` rank the evidence better than
-  random numbers do (60 texts).
+  random scores do (60 texts).
 * **Contributions to a token, over all layers:** `alti`, `flow_routes` or `decompx`. The first two
-  are cheap, and no entry separates them. `decompx` costs much more. It is better than `alti` in
+  are cheap, and no entry shows a significant difference between them. `decompx` costs much more. It is better than `alti` in
   some entries and worse in others.
 * **Contributions within one layer:** `value_zeroing`. Of all layer measures, it gives the cue the
   largest score in a single layer, in 7 of 7 entries. In each of these entries an output measure
@@ -68,15 +68,15 @@ IN_SHORT = """## Recommendations
   alignment, in the one entry that has it.
 * **Sensitivity of the output:** `hidden_token_attribution`, which is based on gradients.
 * **Not alone:** `attention` and `effective_attention`. Their rollouts are often no better than
-  random numbers.
+  random scores.
 
 The best layer measure depends on the model, so look at the entries that are similar to yours.
 """
 
 # Entries of models that have been trained again since then.
 FORMER_WEIGHTS = {
-    "080cf8ec1a67708b": ", which version 0.1 ships; version 0.2 ships others, with which the"
-    " command gives other numbers"
+    "080cf8ec1a67708b": " from version 0.1; with the weights of version 0.2, the command"
+    " gives different numbers"
 }
 
 ADDING = """## Add an entry
@@ -99,7 +99,7 @@ python -m docs.leaderboard_pages --take OUT/rows
 ```
 
 The first two commands create a folder of models and data, and list those that are not available.
-Each entry is then one `mixlens benchmark`; its page has the command. `mixlens finetune` creates the
+Each entry is the result of one `mixlens benchmark`, and its page has the command. `mixlens finetune` creates the
 fine-tuned models.
 """
 

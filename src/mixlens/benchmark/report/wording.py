@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 BEST, LIKE_BEST, LIKE_RANDOM, ITSELF = "★", "≈", "○", "↺"
 LEGEND = {
-    BEST: "the best of its column",
-    LIKE_BEST: "not different from the best (paired permutation test, Holm's correction, 5 %)",
+    BEST: "best of its column",
+    LIKE_BEST: "not significantly different from the best (paired permutation test, Holm's"
+    " correction, 5 %)",
     LIKE_RANDOM: "not better than random (same test)",
-    ITSELF: "judges itself: the evaluation works as the measure does; left out of its mean rank",
+    ITSELF: "works in the same way as the evaluation, so it does not count for the mean rank",
 }
 ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 DIRECTIONS = {
     "higher": "higher is better",
     "lower": "lower is better",
-    "neither": "describes; no direction is better",
+    "neither": "only describes the measures",
 }
 
 
