@@ -790,8 +790,8 @@ def pages() -> dict[Path, str]:
             f"### {short(cell['model'])}: {_task(cell)}, {cell['documents']} documents",
             wrapped(
                 f"The model answers {cell['answered']} of {cell['tried']} prompts, and"
-                f" {cell['counted']} count. A random value from the prompt would be right in about 1"
-                f" of {_choices(cell)} cases."
+                f" {cell['counted']} count. A random value from the prompt would be right in about"
+                f" 1 of {_choices(cell)} cases."
             ),
             table(cell),
         ]

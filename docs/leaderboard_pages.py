@@ -60,8 +60,8 @@ IN_SHORT = """## Recommendations
   `deep_lift`, `logit_update`, `blank_out`, `alti_logit` and `alti` rank the evidence better than
   random scores do (60 texts).
 * **Contributions to a token, over all layers:** `alti`, `flow_routes` or `decompx`. The first two
-  are cheap, and no entry shows a significant difference between them. `decompx` costs much more. It is better than `alti` in
-  some entries and worse in others.
+  are cheap, and no entry shows a significant difference between them. `decompx` costs much more. It
+  is better than `alti` in some entries and worse in others.
 * **Contributions within one layer:** `value_zeroing`. Of all layer measures, it gives the cue the
   largest score in a single layer, in 7 of 7 entries. In each of these entries an output measure
   gives it more, and the rollout of `value_zeroing` gives it less. It is also the best at word
@@ -99,8 +99,8 @@ python -m docs.leaderboard_pages --take OUT/rows
 ```
 
 The first two commands create a folder of models and data, and list those that are not available.
-Each entry is the result of one `mixlens benchmark`, and its page has the command. `mixlens finetune` creates the
-fine-tuned models.
+Each entry is the result of one `mixlens benchmark`, and its page has the command. `mixlens
+finetune` creates the fine-tuned models.
 """
 
 

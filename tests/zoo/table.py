@@ -38,8 +38,8 @@ layer structures that mixlens verifies.
 
 ## Reasons
 
-The table lists the reasons why mixlens treats a layer as open or leaves it out. For each
-reason, we looked at the code of at least one class.
+The table lists the reasons why mixlens treats a layer as open or leaves it out. The first column
+quotes the message. For each reason, we looked at the code of at least one class.
 
 | reason | class | code |
 |---|---|---|
