@@ -30,7 +30,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.target_row import shares
 from mixlens.measures import list_measures, refusal, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
-from mixlens.measuring.context_citing import drawn_masks, shortened, surrogate
+from mixlens.measuring.context_citing import drawn_masks, require_lasso, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
 from mixlens.recording.passed_layers import PassedLayers
@@ -115,6 +115,8 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")
+    if "context_cite" in names:
+        require_lasso()
     return names
 
 

@@ -186,6 +186,7 @@ def context_cite(
             f"{most} forward passes exceed max_passes={max_passes}. Lower ablations or held_out, or"
             " raise the limit."
         )
+    require_lasso()  # before the model runs
     run = _Ablations(model, tokenizer, context, query, template, batch_size)
     run.counts = (ablations, held_out, seed)
     run.progress, run.total = progress, most
@@ -317,18 +318,23 @@ def drawn_masks(count: int, segments: int, seed: int) -> np.ndarray:
     return np.stack([np.random.RandomState(k).random_sample(segments) >= 0.5 for k in seeds])
 
 
-def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
-    """Fit LASSO on standardised columns, and return the weight of each segment and the
-    intercept.
-    """
+def require_lasso() -> Any:
+    """Return the class of scikit-learn. Raise `MissingExtra` if it is not installed."""
     try:
         from sklearn.linear_model import Lasso
     except ImportError as error:
         raise MissingExtra("scikit-learn") from error
+    return Lasso
+
+
+def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
+    """Fit LASSO on standardised columns, and return the weight of each segment and the
+    intercept.
+    """
     columns = kept.astype(np.float64)
     spread = columns.std(0)
     spread[spread == 0] = 1  # always or never kept: its weight is 0
-    lasso = Lasso(alpha=_ALPHA)  # type: ignore[no-untyped-call]
+    lasso = require_lasso()(alpha=_ALPHA)
     lasso.fit((columns - columns.mean(0)) / spread, log_odds / tokens)
     weights = lasso.coef_ / spread
     intercept = float(lasso.intercept_ - columns.mean(0) @ weights)

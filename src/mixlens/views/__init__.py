@@ -3,7 +3,7 @@
 * `style`: colours, fonts and one style per measure
 * `labels`, `fonts`: readable tokens
 * `terminal`: heat maps and ranked sources as text
-* `canvas`: create and save figures
+* `canvas`, `embedding_figure`: create and save figures
 * `plots`: figures of maps
 * `figures`: charts of numbers
 * `matrix`: heat maps

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.views.fonts import families_for, without_missing
 from mixlens.views.style import FONT, HEIGHT, LIGHT, RC, SMALL, TEXT, TITLE, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
@@ -55,6 +53,7 @@ def panels(
     `width` and `height` are the size of one panel in inches. The size of the figure is limited to
     `LARGEST`.
     """
+    from mixlens.views.embedding_figure import EmbeddingFigure
 
     columns = min(columns, count)
     rows = -(-count // columns)
@@ -170,16 +169,3 @@ def figure_format(path: str | os.PathLike[str]) -> str:
             f" .{FORMATS[-1]}."
         )
     return kind
-
-
-# 42 is TrueType. Many publishers reject matplotlib's default, 3, which cannot be edited.
-_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
-
-
-class EmbeddingFigure(Figure):
-    """A `Figure` that embeds TrueType fonts in PDF and PostScript files."""
-
-    def savefig(self, fname: Any, **kwargs: Any) -> None:
-        """Save the figure like `Figure.savefig`, and restore rcParams afterwards."""
-        with mpl.rc_context(_FONTS):
-            super().savefig(fname, **kwargs)
