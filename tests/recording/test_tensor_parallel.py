@@ -220,7 +220,16 @@ def differing_calls(lens: Lens, rank: int) -> dict[str, Any]:
         torch.manual_seed(rank)
         return lens.generate(TEXT, max_new_tokens=4, do_sample=True)
 
+    def failed_late() -> None:
+        group = processes_of(lens.model)
+        assert group is not None
+        with group.in_step():
+            group.smallest(rank)
+            if rank == 1:
+                raise ValueError("after the last exchange")
+
     results = {
+        "late": _error(failed_late),
         "inputs": _error(lambda: targets([TEXT, OTHER][rank])),
         "targets": _error(lambda: targets(TEXT, [[-1], [3]][rank])),
         "options": _error(lambda: targets(TEXT, per_head=bool(rank))),
@@ -365,6 +374,7 @@ def test_gradients_differ_by_the_float32_router_alone(folder: Path, said: object
 
 
 DIFFERENT = {
+    "late": "ProcessesDiffer: .* process 0 ended without an error .*; process 1 .* last exchange",
     "inputs": "ProcessesDiffer: .* different inputs",
     "targets": "ProcessesDiffer: .* different targets",
     "options": "ProcessesDiffer: .* different options",
