@@ -3,9 +3,10 @@
 Only this package hooks into attention functions and layers. Its context managers remove all hooks
 on exit. The package does not interpret the captured tensors.
 
-    attention_call     The inputs, outputs and mask of one attention call, the sources that its
-                       targets see, and the context in which calls are captured.
-    attention_capture  Capture attention weights and values while a transformers model runs.
+    attention_call     The inputs and outputs of one attention call, the sources that its targets
+                       see, and the context in which calls are captured.
+    attention_capture  Capture attention weights and values while a transformers model runs, and
+                       interpret its masks.
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
     layer_calls        Capture one forward pass layer by layer: inputs, outputs, attention calls and
                        hook points of each layer.

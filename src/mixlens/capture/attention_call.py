@@ -1,10 +1,6 @@
-"""Store the tensors and the mask of an attention call, and the sources that each target sees.
+"""Store the tensors of an attention call, and the sources that each target sees.
 
-`listening` opens a context in which calls are captured. A mask is converted to the additive form
-that eager attention expects, and keeps the meaning that it has for the attention implementation of
-the loaded model. Eager code adds every mask to the scores. PyTorch's fused attention reads a
-boolean mask as visibility, returns zeros for a target that sees nothing and, without a mask, hides
-later tokens if the module is causal.
+`listening` opens a context in which calls are captured.
 """
 
 from __future__ import annotations
@@ -215,77 +211,6 @@ def listening(listener: Listener | None) -> Iterator[None]:
 def current_listener() -> Listener | None:
     """Return the current listener."""
     return _listener.get()
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A mask in additive form, and the sources that it leaves visible to each target."""
-
-    added: Any
-    visibility: Visibility | None  # None if unknown
-    blank: Bool[Tensor, "texts heads target 1"] | None = None  # targets whose output is zero
-
-
-Interpret = Callable[[Any, Tensor, Tensor, bool], Mask]
-"""Takes a mask, the query, the key and whether the module is causal."""
-
-
-def interpreted(
-    interpret: Interpret,
-    mask: Any,
-    query: Tensor,
-    key: Tensor,
-    is_causal: bool,
-    listener: Listener | None,
-) -> Mask:
-    """Interpret a mask with `interpret`, only once for all layers that share the mask."""
-    if listener is None:
-        return interpret(mask, query, key, is_causal)
-    sizes = query.shape[2], key.shape[2]
-    key_of_mask: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
-    if key_of_mask not in listener.masks:  # the mask is kept, so that its id stays unique
-        listener.masks[key_of_mask] = mask, interpret(mask, query, key, is_causal)
-    meaning: Mask = listener.masks[key_of_mask][1]
-    return meaning
-
-
-def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask as eager code reads it: a boolean mask is added as 0 and 1."""
-    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
-        mask = mask.to(query.dtype)
-    added = additive_mask(mask, query)
-    return Mask(added, _visibility(added, key))
-
-
-def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask in additive form. In a boolean mask, True means visible."""
-    added = additive_mask(mask, query)
-    return Mask(added, _visibility(added, key))
-
-
-def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask as PyTorch's fused attention reads it."""
-    triangle = mask is None and is_causal and query.shape[2] > 1
-    if triangle:
-        shape = (1, 1, query.shape[2], key.shape[2])
-        mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-    if not isinstance(mask, Tensor):
-        return Mask(mask, _visibility(mask, key))
-    if mask.dtype == torch.bool:
-        visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
-    elif mask.is_floating_point():
-        visibility = Visibility(mask[..., : key.shape[2]])
-    else:  # the model's own attention raises this too
-        raise TypeError(
-            f"attention_mask has dtype {mask.dtype}. Pass booleans or floats, as torch requires."
-        )
-    return Mask(additive_mask(mask, query), visibility, visibility.blank)
-
-
-def _visibility(added: Any, key: Tensor) -> Visibility | None:
-    if added is None:
-        return Visibility()
-    return Visibility(added[..., : key.shape[2]]) if isinstance(added, Tensor) else None
 
 
 def additive_mask(mask: Any, like: Tensor) -> Any:

@@ -5,9 +5,11 @@ There are two backends, which undo all their changes when the context closes:
 
 * `interface`: an attention function registered with transformers' own `AttentionInterface`. It
   calls the eager function of the modelling file, so soft-caps, attention sinks, position biases,
-  sliding windows and grouped heads stay exact. A mask is interpreted by the implementation that the
-  model was loaded with: eager code adds a boolean mask as 0 and 1, while torch's fused attention
-  reads it as visibility and, without a mask, hides later tokens if the module is causal.
+  sliding windows and grouped heads stay exact. A mask is converted to the additive form that eager
+  code expects, and keeps the meaning that it has for the implementation that the model was loaded
+  with: eager code adds a boolean mask as 0 and 1, while torch's fused attention reads it as
+  visibility, returns zeros for a target that sees nothing and, without a mask, hides later tokens
+  if the module is causal.
 * `trace`: `softmax_trace`, for modelling files that do not use the interface.
 """
 
@@ -17,19 +19,20 @@ import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import (
     AttentionCall,
-    Interpret,
-    as_fused,
-    as_given,
-    as_seen,
+    Listener,
+    Visibility,
+    additive_mask,
     current_listener,
-    interpreted,
     listening,
 )
 from mixlens.capture.softmax_trace import SoftmaxTrace
@@ -38,6 +41,77 @@ from mixlens.model.module_walk import BareProducts, configs_of, makes_bare_produ
 from mixlens.model.restore_model import plain_experts
 
 BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """A mask in additive form, and the sources that it leaves visible to each target."""
+
+    added: Any
+    visibility: Visibility | None  # None if unknown
+    blank: Bool[Tensor, "texts heads target 1"] | None = None  # targets whose output is zero
+
+
+_Interpret = Callable[[Any, Tensor, Tensor, bool], _Mask]
+"""Takes a mask, the query, the key and whether the module is causal."""
+
+
+def _interpreted(
+    interpret: _Interpret,
+    mask: Any,
+    query: Tensor,
+    key: Tensor,
+    is_causal: bool,
+    listener: Listener | None,
+) -> _Mask:
+    """Interpret a mask with `interpret`, only once for all layers that share the mask."""
+    if listener is None:
+        return interpret(mask, query, key, is_causal)
+    sizes = query.shape[2], key.shape[2]
+    key_of_mask: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
+    if key_of_mask not in listener.masks:  # the mask is kept, so that its id stays unique
+        listener.masks[key_of_mask] = mask, interpret(mask, query, key, is_causal)
+    meaning: _Mask = listener.masks[key_of_mask][1]
+    return meaning
+
+
+def _as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> _Mask:
+    """Return the mask as eager code reads it: a boolean mask is added as 0 and 1."""
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        mask = mask.to(query.dtype)
+    added = additive_mask(mask, query)
+    return _Mask(added, _visibility(added, key))
+
+
+def _as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> _Mask:
+    """Return the mask in additive form. In a boolean mask, True means visible."""
+    added = additive_mask(mask, query)
+    return _Mask(added, _visibility(added, key))
+
+
+def _as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> _Mask:
+    """Return the mask as PyTorch's fused attention reads it."""
+    triangle = mask is None and is_causal and query.shape[2] > 1
+    if triangle:
+        shape = (1, 1, query.shape[2], key.shape[2])
+        mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+    if not isinstance(mask, Tensor):
+        return _Mask(mask, _visibility(mask, key))
+    if mask.dtype == torch.bool:
+        visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
+    elif mask.is_floating_point():
+        visibility = Visibility(mask[..., : key.shape[2]])
+    else:  # the model's own attention raises this too
+        raise TypeError(
+            f"attention_mask has dtype {mask.dtype}. Pass booleans or floats, as torch requires."
+        )
+    return _Mask(additive_mask(mask, query), visibility, visibility.blank)
+
+
+def _visibility(added: Any, key: Tensor) -> Visibility | None:
+    if added is None:
+        return Visibility()
+    return Visibility(added[..., : key.shape[2]]) if isinstance(added, Tensor) else None
 
 
 def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
@@ -58,7 +132,7 @@ def _attention(
     value: Tensor,
     attention_mask: Any,
     *args: Any,
-    interpret: Interpret,
+    interpret: _Interpret,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Run the modelling file's own attention function and capture it."""
@@ -67,7 +141,7 @@ def _attention(
         value = listener.values(value)
     is_causal = kwargs.get("is_causal")
     is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    mask = interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
+    mask = _interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
     with listening(None):  # the eager function is captured here, once
         output, weights = _eager_function(module)(
             module, query, key, value, mask.added, *args, **kwargs
@@ -97,10 +171,10 @@ def _registered() -> Iterator[None]:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
-    ways: dict[str, tuple[Interpret, Callable[..., Any]]] = {
-        _NAMES["eager"]: (as_given, eager_mask),
-        _NAMES["sdpa"]: (as_fused, sdpa_mask),
-        _OTHERWISE: (as_seen, eager_mask),
+    ways: dict[str, tuple[_Interpret, Callable[..., Any]]] = {
+        _NAMES["eager"]: (_as_given, eager_mask),
+        _NAMES["sdpa"]: (_as_fused, sdpa_mask),
+        _OTHERWISE: (_as_seen, eager_mask),
     }
     global _registrations
     with _registration_lock:
