@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -96,44 +96,27 @@ def record(
     model = lens.model
     require_measurable(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with open_session(model, restores=False) as session, contextlib.ExitStack() as stack:
+    with open_session(model, restores=False) as session:
         ready = _ready(lens, raw_inputs, session)
-        stack.enter_context(open_session(model))
-        require_linear_modules(model)
-        require_same(
-            inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), arguments)
-        )
-        follows = all(spec_of(name).follows_output for name in measures)
-        if (
-            targets is None
-            and follows
-            and arguments is not None
-            and arguments.get("targets") is None
-        ):
-            with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
-                targets = find_explained_targets(model, ready, arguments, budget)
-            measures, arguments = (measures, arguments) if targets is None else ((), None)
-        estimate = _estimate(lens, ready, None if targets is None else 1, measures, arguments)
-        available = available_to(model)
-        require_room(estimate, available)
-        session.memory_advice = partial(memory_advice, estimate, available)
-        try:
-            _require_independent_texts(model, ready, targets, measures)
-            if targets is not None:
-                named = targets if isinstance(targets, EachText) else listed(targets, "targets")
-                recording = _recorded_targets(lens, ready, site, named or [], budget)
-            else:
-                recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
-        except UnsupportedModel as error:
-            require_sound_weights(model)
-            raise error from None
-        except MixlensError:
-            raise
-        except _RAISED_BY_MODELS as error:
-            ours = _own_refusal(model, ready)
-            if ours is None:
-                raise
-            raise ours from error
+        with open_session(model):
+            require_linear_modules(model)
+            options = (site, budget, list(measures), arguments)
+            require_same(inputs=ready.tensors, targets=targets, options=options)
+            if targets is None and arguments is not None:
+                targets = _explained_targets(model, ready, measures, arguments, budget)
+                if targets is not None:
+                    measures, arguments = (), None
+            estimate = _estimate(lens, ready, None if targets is None else 1, measures, arguments)
+            available = available_to(model)
+            require_room(estimate, available)
+            session.memory_advice = partial(memory_advice, estimate, available)
+            with _refusal_explained(model, ready):
+                _require_independent_texts(model, ready, targets, measures)
+                if targets is None:
+                    recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
+                else:
+                    named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                    recording = _recorded_targets(lens, ready, site, named or [], budget)
     left_out = recording.structure.left_out
     if left_out:  # NaN weights are not a kind of layer
         require_sound_weights(model)
@@ -182,6 +165,42 @@ def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
         return ready
     rows = label_texts(model.config, ids, ready.rows, ready.tensors, lens.processor)
     return replace(ready, rows=rows)
+
+
+def _explained_targets(
+    model: nn.Module,
+    ready: Prepared,
+    measures: Sequence[str],
+    arguments: Mapping[str, Any],
+    budget: int,
+) -> EachText | None:
+    """Return the tokens that the measures explain, if layers restricted to them are enough, or
+    None.
+    """
+    follows = all(spec_of(name).follows_output for name in measures)
+    if follows and arguments.get("targets") is None:
+        with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again by the recording
+            return find_explained_targets(model, ready, arguments, budget)
+    return None
+
+
+@contextlib.contextmanager
+def _refusal_explained(model: nn.Module, ready: Prepared) -> Iterator[None]:
+    """If recording fails while the context is open, raise the underlying reason: a weight that is
+    not finite, or an input that the unmodified model rejects.
+    """
+    try:
+        yield
+    except UnsupportedModel as error:
+        require_sound_weights(model)
+        raise error from None
+    except MixlensError:
+        raise
+    except _RAISED_BY_MODELS as error:
+        ours = _own_refusal(model, ready)
+        if ours is None:
+            raise
+        raise ours from error
 
 
 def _require_independent_texts(
