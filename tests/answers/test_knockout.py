@@ -132,6 +132,62 @@ def test_masks_changed_by_hooks(kind: str, implementation: str) -> None:
             assert made.token_scores[number, place] == pytest.approx(expected, abs=2e-6)
 
 
+OUTSIDE: dict[str, Any] = {
+    "bloom": lambda: hf.BloomForCausalLM(
+        hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)
+    ),
+    "falcon": lambda: hf.FalconForCausalLM(
+        hf.FalconConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
+    ),
+    "gpt_j": lambda: hf.GPTJForCausalLM(
+        hf.GPTJConfig(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40, rotary_dim=4)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_attention_outside_the_interface_is_blocked(kind: str) -> None:
+    """These modelling files compute their own softmax, or call PyTorch's fused attention."""
+    lens = Lens(random_models.randomised(OUTSIDE[kind]()).double())
+    model: Any = random_models.randomised(OUTSIDE[kind]()).double()
+    model.config._attn_implementation = "eager"
+    ids = random_models.inputs("gpt2", 12)["input_ids"][0].tolist()
+    answer, named = [7, 30, 9], {"a": (0, 2), "b": (4, 7)}
+    windows, text = [[0], [0, 1]], torch.tensor([[*ids, *answer[:-1]]])
+    seen = torch.ones_like(text)
+    names = ("self_attention", "attn")
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            logits = model(input_ids=text, attention_mask=seen, use_cache=False).logits[0, 11:]
+        return torch.log_softmax(logits, -1)[[0, 1, 2], answer]
+
+    def blocked(layers: list[int], first: int, stop: int) -> torch.Tensor:
+        def change(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+            mask = torch.full((14, 14), -torch.inf, dtype=torch.float64).triu(1)
+            mask[11:, first:stop] = -torch.inf
+            return args, {**kwargs, "attention_mask": mask[None, None]}
+
+        parts = [part for path, part in model.named_modules() if path.split(".")[-1] in names]
+        handles = [
+            parts[layer].register_forward_pre_hook(change, with_kwargs=True) for layer in layers
+        ]
+        logs = run()
+        for handle in handles:
+            handle.remove()
+        return logs
+
+    full = run()
+    made = lens.knockout({"input_ids": [ids]}, named, answer=answer, windows=windows)
+    assert made.reused
+    for number, (first, stop) in enumerate(named.values()):
+        for place, window in enumerate(windows):
+            expected = (full - blocked(window, first, stop)).numpy()
+            assert made.token_scores[number, place] == pytest.approx(expected, abs=2e-6)
+    with pytest.raises(InvalidInput, match="sees only one of the segments"):
+        lens.knockout({"input_ids": [[1, 5, 6]]}, {"all": (0, 3)}, answer=[9], windows=1)
+
+
 def test_cross_attention_is_blocked() -> None:
     torch.manual_seed(0)
     base: Any = random_models.build("bart")
@@ -229,8 +285,9 @@ def test_unsupported_inputs_raise(lens: Lens) -> None:
         Lens(mamba).knockout({"input_ids": [[5, 6, 7]]}, {"a": (0, 1)}, answer=[9])
     with pytest.raises(UnsupportedModel, match="is bidirectional"):
         Lens.bundled().knockout(PROMPT, answer=" The keys")
-    bloom: Any = hf.BloomForCausalLM(
-        hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)
+    sizes: Any = random_models._CAUSAL | {"num_hidden_layers": 3}
+    griffin: Any = hf.RecurrentGemmaForCausalLM(
+        hf.RecurrentGemmaConfig(**sizes, lru_width=16, attention_window_size=8)
     ).eval()
-    with pytest.raises(UnsupportedModel, match="attention outside"):
-        Lens(bloom).knockout({"input_ids": [[5, 6, 7]]}, {"a": (0, 1)}, answer=[9])
+    with pytest.raises(UnsupportedModel, match="has 3 layers, and attention to the prompt in 1"):
+        Lens(griffin).knockout({"input_ids": [[5, 6, 7]]}, {"a": (0, 1)}, answer=[9])

@@ -37,6 +37,7 @@ from mixlens.recording.batch_independence import (
 )
 from mixlens.replay.explained_output import logits_of
 from mixlens.structure.model_discovery import model_structure
+from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.generation import with_mask
 from mixlens.text.inputs import made_ready
 
@@ -69,7 +70,9 @@ class BlockedAnswers:
         self.model, self.prompt = model, prompt
         self.last = len(prompt.answer_ids)
         self.tensors = _tensors(model, prompt)
-        self.calls, self.total = _attention_calls(model, self.tensors)
+        structure = model_structure(model, self.tensors)
+        self.backend = structure.backend
+        self.calls, self.total = _attention_calls(model, structure)
         self.layers = len(self.calls)
         self.batch_size = batch_size if self._may_be_batched() else 1
         with torch.no_grad(), restored(model):
@@ -151,8 +154,8 @@ class _Blocking:
     def __init__(self, answers: BlockedAnswers, edges: Sequence[Edges]) -> None:
         self.answers, self.edges = answers, edges
         self.seen = 0  # attention calls so far
-        self._context = hidden_pairs(self._hide)
-        self._masks: dict[tuple[bool, ...], Tensor] = {}
+        self._context = hidden_pairs(self._hide, answers.backend)
+        self._masks: dict[tuple[Any, ...], Tensor] = {}
 
     def __enter__(self) -> None:
         self._context.__enter__()
@@ -169,9 +172,10 @@ class _Blocking:
         name = type(self.answers.model).__name__
         if error is None and not self.seen:
             raise UnsupportedModel(
-                f"{name} computes its attention outside transformers' attention interface. mixlens"
-                " can read its attention weights but cannot hide tokens before the softmax, as"
-                " knockout and head fitting require. Use `lens.leave_one_out`."
+                f"{name} computes its attention without a softmax of scores [batch, head, target,"
+                " source] that mixlens can change. mixlens can read its attention weights, but"
+                " cannot hide tokens, as knockout and head fitting require. Use"
+                " `lens.leave_one_out`."
             )
         if error is None and self.seen != self.answers.total:
             raise UnsupportedModel(
@@ -180,15 +184,16 @@ class _Blocking:
                 " Use `lens.leave_one_out`."
             )
 
-    def _hide(self, number: int, query: Tensor, key: Tensor) -> Tensor | None:
+    def _hide(self, number: int, targets: int, sources: int) -> Tensor | None:
         self.seen += 1
         layer = self.answers.calls.get(number)
         active = tuple(layer in each.layers for each in self.edges)
         if layer is None or not any(active):
             return None
-        if active not in self._masks:
-            self._masks[active] = self._pairs(active, int(query.shape[2]), int(key.shape[2]))
-        return self._masks[active].to(query.device)
+        key = (active, targets, sources)
+        if key not in self._masks:
+            self._masks[key] = self._pairs(*key)
+        return self._masks[key]
 
     def _pairs(
         self, active: Sequence[bool], targets: int, sources: int
@@ -213,13 +218,12 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
     return made_ready(model, {**tensors, "decoder_input_ids": torch.tensor([begun])})
 
 
-def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
+def _attention_calls(model: nn.Module, structure: ModelStructure) -> tuple[dict[int, int], int]:
     """Return the layer of each attention call that reads the prompt, and the total number of calls.
 
     The layers are returned as a dict from the index of the call in the forward pass to the layer
     index. In encoder–decoder models, only cross-attention reads the prompt.
     """
-    structure = model_structure(model, tensors)
     stack = structure.calls[-1][0]
     kind = AttentionKind.CROSS if stack.has_cross else AttentionKind.SELF
     calls: dict[int, int] = {}
@@ -229,9 +233,11 @@ def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[in
             if each is stack and site.kind is kind:
                 calls[number] = index
             number += 1
-    if sorted(calls.values()) != list(range(len(stack.layers))):
+    without = [path for path in structure.left_out if path.rpartition(".")[0] == stack.path]
+    layers = len(stack.layers) + len(without)
+    if without or sorted(calls.values()) != list(range(layers)):
         raise UnsupportedModel(
-            f"{type(model).__name__} has {len(stack.layers)} layers, and attention to the prompt in"
+            f"{type(model).__name__} has {layers} layers, and attention to the prompt in"
             f" {len(calls)} of them. The others also carry the prompt to the answer, so a knockout"
             " would be misleading. Use `lens.leave_one_out`."
         )

@@ -2,8 +2,9 @@
 hide pairs of tokens from this implementation.
 
 `native_attention` is for a few targets of a long prompt, whose full attention weights would not fit
-into memory. `hidden_pairs` sets attention scores to minus infinity before the softmax, through the
-mask.
+into memory. `hidden_pairs` sets attention scores to minus infinity before the softmax: through the
+mask of transformers' attention functions, and in modelling files that compute attention themselves
+through the argument of the softmax.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
+from mixlens.capture.attention_call import seen_through
 from mixlens.errors import UnsupportedModel
 
 
@@ -69,17 +73,18 @@ def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> 
     return attention
 
 
-Hide = Callable[[int, Tensor, Tensor], Bool[Tensor, "batch target source"] | None]
-"""Gets the number of the attention call, its query and its key; returns the pairs to hide."""
+Hide = Callable[[int, int, int], Bool[Tensor, "batch target source"] | None]
+"""Gets the number of the attention call and its numbers of targets and sources; returns the pairs
+to hide.
+"""
 
-_hide: contextvars.ContextVar[Callable[[Tensor, Tensor], Tensor | None] | None] = (
-    contextvars.ContextVar("mixlens_hide", default=None)
+HidePairs = Callable[[Tensor, Tensor], Tensor | None]  # the same, of two tensors [..., token, any]
+_hide: contextvars.ContextVar[HidePairs | None] = contextvars.ContextVar(
+    "mixlens_hide", default=None
 )
 
 
-def _hiding(
-    function: Callable[..., Any], hide: Callable[[Tensor, Tensor], Tensor | None], is_eager: bool
-) -> Callable[..., Any]:
+def _hiding(function: Callable[..., Any], hide: HidePairs, is_eager: bool) -> Callable[..., Any]:
     """Wrap an attention function so that the pairs of tokens returned by `hide` are hidden."""
     names = _names(function)
 
@@ -88,7 +93,7 @@ def _hiding(
         query, key = named[names[0]], named[names[1]]
         pairs = hide(query, key)
         if pairs is None:
-            return function(module, *args, **options)
+            return _alone(function, module, *args, **options)
         is_causal = named.get("is_causal")
         is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         mask = named.pop(names[3], None)
@@ -99,9 +104,62 @@ def _hiding(
                 " attn_implementation='sdpa' or 'eager'."
             )
         triangle = fused and bool(is_causal)
-        return function(module, **named, **{names[3]: _hidden(mask, pairs, query, key, triangle)})
+        hidden = _hidden(mask, pairs, query, key, triangle)
+        return _alone(function, module, **named, **{names[3]: hidden})
 
     return attention
+
+
+def _alone(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call an attention function. Its own softmax is not another attention call."""
+    token = _hide.set(None)
+    try:
+        return function(*args, **options)
+    finally:
+        _hide.reset(token)
+
+
+class _HiddenFromSoftmax(TorchFunctionMode):
+    """Hide pairs in every softmax of scores [batch, head, target, source], and in PyTorch's fused
+    attention.
+    """
+
+    _SOFTMAX = {torch.softmax, functional.softmax, Tensor.softmax}
+    _FUSED = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        named, hide = dict(kwargs or {}), _hide.get()
+        if hide is None:
+            return func(*args, **named)
+        if func is functional.scaled_dot_product_attention:
+            named |= dict(zip(self._FUSED, args, strict=False))
+            query, key = named["query"], named["key"]
+            pairs = hide(query, key)
+            if pairs is not None:
+                mask, triangle = named.get("attn_mask"), bool(named.get("is_causal"))
+                named["attn_mask"] = _hidden(mask, pairs, query, key, triangle)
+                named["is_causal"] = False
+            return func(**named)
+        if func in self._SOFTMAX:
+            named |= dict(zip(("input", "dim"), args, strict=False))
+            args = (_hidden_scores(named.pop("input"), named.get("dim"), hide), *args[2:])
+        return func(*args, **named)
+
+
+def _hidden_scores(scores: Tensor, axis: Any, hide: HidePairs) -> Tensor:
+    """Set the scores of hidden pairs to minus infinity. Scores of other shapes are returned
+    unchanged: they are not those of attention over tokens.
+    """
+    if scores.dim() != 4 or axis not in (-1, 3):
+        return scores
+    pairs = hide(scores, scores.transpose(-1, -2))
+    if pairs is None:
+        return scores
+    sees = seen_through(scores)
+    _require_visible(sees, sees & ~pairs[:, None])
+    return scores.masked_fill(pairs[:, None], -torch.inf)
 
 
 def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool) -> Tensor:
@@ -125,9 +183,13 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
     else:
         lowest = max(torch.finfo(kind).min for kind in (mask.dtype, torch.float32))
         sees, still = mask > lowest / 2, (mask > lowest / 2) & ~hidden
+    _require_visible(sees, still)
+    return still if mask.dtype == torch.bool else mask.masked_fill(hidden, lowest)
+
+
+def _require_visible(sees: Tensor, still: Tensor) -> None:
     if bool((sees.any(-1) & ~still.any(-1)).any()):
         raise NothingVisible
-    return still if mask.dtype == torch.bool else mask.masked_fill(hidden, lowest)
 
 
 class NothingVisible(Exception):
@@ -135,25 +197,35 @@ class NothingVisible(Exception):
 
 
 @contextlib.contextmanager
-def hidden_pairs(hide: Hide) -> Iterator[None]:
+def hidden_pairs(hide: Hide, backend: str) -> Iterator[None]:
     """While the context is open, hide the pairs of target and source that `hide` returns.
 
-    `hide` receives the number of the attention call, counted from 0, with its query and key.
+    Attention calls are counted from 0. If `backend`, which captures the attention of the model,
+    includes the trace of softmaxes, each softmax of scores [batch, head, target, source] outside
+    transformers' attention functions counts as one.
 
     Raises `NothingVisible` if a target would see no source, and `UnsupportedModel` if the attention
     of the model does not accept a mask of token pairs.
     """
     token = _hide.set(_numbered(hide))
     try:
-        with _handing_out():
+        with (
+            _handing_out(),
+            _HiddenFromSoftmax() if "trace" in backend else contextlib.nullcontext(),
+        ):
             yield
     finally:
         _hide.reset(token)
 
 
-def _numbered(hide: Hide) -> Callable[[Tensor, Tensor], Tensor | None]:
+def _numbered(hide: Hide) -> HidePairs:
     numbers = itertools.count()
-    return lambda query, key: hide(next(numbers), query, key)
+
+    def pairs(query: Tensor, key: Tensor) -> Tensor | None:
+        hidden = hide(next(numbers), int(query.shape[2]), int(key.shape[2]))
+        return None if hidden is None else hidden.to(query.device)
+
+    return pairs
 
 
 @contextlib.contextmanager
