@@ -14,6 +14,9 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import mixlens
+from mixlens import Lens
+from mixlens.answers.fit_heads import fit_heads
+from mixlens.answers.head_examples import FitPrompt
 from mixlens.contracts import Facts
 from mixlens.contracts.scores import Extra
 from mixlens.errors import CannotWrite, InvalidInput
@@ -299,3 +302,33 @@ def test_drafts_of_killed_processes_are_removed_by_name(tmp_path: Path) -> None:
     (tmp_path / f".{'n' * 200}.7.part").write_text("")
     storage.remove_drafts(tmp_path / "a.json", tmp_path / "missing" / "x", long)
     assert sorted(os.listdir(tmp_path)) == [".a.json.b.1.part", ".b.json.12.part"]
+
+
+def test_every_saved_result_is_read_and_equal(tmp_path: Path) -> None:
+    """`mixlens.load` recognises the kind of a file."""
+    lens, text = Lens.bundled("causal"), "The dogs bark. The cat sleeps.\n\nIt rains."
+    answered: dict[str, Any] = {"answer": " The dogs"}
+    cited = {"ablations": 8, "held_out": 4, "within": "paragraphs"}
+    results: list[Any] = [
+        lens.measure("flow_routes", text, targets=[3, 4], span="sum"),
+        lens.answer(text, methods=["alti", "leave_one_out"], **answered),
+        lens.leave_one_out(text, within="paragraphs", **answered),
+        lens.knockout(text, windows="all", **answered),
+        lens.knockout(text, windows=3, **answered).window(1),
+        lens.hops(text, answer=[8], reasoning=[4, 5]),
+        lens.context_cite(text, "Who barks?", " The dogs", **cited),  # type: ignore[arg-type]
+        fit_heads(lens, [FitPrompt("one", text, " The dogs")], masks=4, steps=2),
+    ]
+    path = tmp_path / "result"
+    for made in results:
+        made.save(path)
+        again = mixlens.load(path)
+        assert type(again) is type(made)
+        assert again == made
+        assert not any(again == other for other in results if other is not made)
+    path.write_text('{"format": "mixlens hops 1", "scores": []}')
+    with pytest.raises(InvalidInput, match="does not hold scores of hops"):
+        mixlens.load(path)
+    path.write_text('{"format": "something else"}')
+    with pytest.raises(InvalidInput, match="mixlens did not write it"):
+        mixlens.load(path)

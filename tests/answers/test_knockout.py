@@ -243,7 +243,9 @@ def test_windows_are_those_of_the_paper() -> None:
     assert window_layers(4, 2) == [[0], [0, 1], [1, 2], [2, 3]]
     assert window_layers(3, "all") == [[0, 1, 2]]
     assert window_layers(3, [(2, 0), [1]]) == [[0, 2], [1]]
-    wrong: tuple[Any, ...] = (0, "some", [[3]], [[]], [], [0], 2.5)
+    assert window_layers(4, np.int64(2)) == window_layers(4, 2)  # type: ignore[arg-type]
+    assert window_layers(3, [np.array([2, 0])]) == [[0, 2]]
+    wrong: tuple[Any, ...] = (0, "some", [[3]], [[]], [], [0], 2.5, [[True]], [["1"]], [[0.0]])
     for each in wrong:
         with pytest.raises(InvalidInput):
             window_layers(3, each)
@@ -261,8 +263,13 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
     assert made.percent == pytest.approx(100 * (changed - probability) / probability)
     assert len(made.to_dataframe()) == 8
     assert made.top(1)[0][1] == made.scores.max()
-    with pytest.raises(InvalidInput, match="out of range"):
-        made.window(2)
+    wrong: tuple[Any, ...] = (2, 0.5, "a", True)
+    for number in wrong:
+        with pytest.raises(InvalidInput, match="out of range"):
+            made.window(number)
+    for count in (*wrong[1:3], 0, -1):
+        with pytest.raises(InvalidInput, match="out of range"):
+            made.top(count)
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(InvalidInput, match="does not hold knockout scores"):
         Knockout.load(tmp_path / "other.json")

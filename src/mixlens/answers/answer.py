@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -31,6 +31,7 @@ from mixlens.answers.prompt_parts import (
 )
 from mixlens.errors import InvalidInput, no_such
 from mixlens.maps import view
+from mixlens.maps.ranked_scores import require_count
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -114,6 +115,14 @@ class Answer:
     has_sink: bool
     provenance: dict[str, Any] = field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether all scores are bitwise equal and all other fields are equal."""
+        if not isinstance(other, Answer):
+            return NotImplemented
+        return answer_files.same(self, other)
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         count = len(self.documents)
         best = self.top(count=1)[0]
@@ -159,7 +168,7 @@ class Answer:
         method
             The name of a method. By default the first method of the answer.
         count
-            Number of passages to return. By default all.
+            Number of passages to return, at least 1. By default all.
 
         Returns
         -------
@@ -179,6 +188,7 @@ class Answer:
         """
         chosen, scores = self._passage_scores(sentence, word, by, method)
         positive = np.maximum(scores, 0).sum()
+        require_count(count)
         order = np.argsort(-scores, kind="stable")[:count]
         return [
             RankedPassage(
@@ -511,7 +521,7 @@ class Answer:
         --------
         >>> import mixlens
         >>> answer.save("answer.mixlens")
-        >>> mixlens.load("answer.mixlens").top() == answer.top()
+        >>> mixlens.load("answer.mixlens") == answer
         True
         """
         answer_files.save(self, path)

@@ -6,11 +6,14 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.method_scores import MethodScores
 from mixlens.answers.prompt_parts import DOCUMENT, KINDS, PromptPart
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage
+from mixlens.maps.provenance import plain
 from mixlens.model.json_values import require_form
 
 if TYPE_CHECKING:
@@ -37,9 +40,24 @@ _ANSWER_PART = {"text": str, "first": int, "stop": int, "start": int, "end": int
 
 def save(answer: Answer, path: str | os.PathLike[str]) -> None:
     """Implement `Answer.save`."""
+    storage.write(path, KIND, _arrays(answer), _description(answer))
+
+
+def same(mine: Answer, theirs: Answer) -> bool:
+    """Return whether all arrays are bitwise equal and all other fields are equal."""
+    is_same = plain(_description(mine)) == plain(_description(theirs))
+    return is_same and storage.same_arrays(_arrays(mine), _arrays(theirs))
+
+
+def _arrays(answer: Answer) -> dict[str, np.ndarray]:
+    """Return the scores of each method, by name."""
     arrays = {f"scores.{name}": own.values for name, own in answer.methods.items()}
-    arrays |= {f"parts.{name}": own.parts for name, own in answer.methods.items()}
-    content = {
+    return arrays | {f"parts.{name}": own.parts for name, own in answer.methods.items()}
+
+
+def _description(answer: Answer) -> dict[str, Any]:
+    """Return all fields of an answer except the arrays."""
+    return {
         "text": answer.text,
         "prompt": answer.prompt,
         "parts": answer.parts,
@@ -56,7 +74,6 @@ def save(answer: Answer, path: str | os.PathLike[str]) -> None:
         "targets": asdict(answer.target_row),
         "provenance": answer.provenance,
     }
-    storage.write(path, KIND, arrays, content)
 
 
 def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:

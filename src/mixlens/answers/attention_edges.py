@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
@@ -40,6 +41,7 @@ from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.generation import with_mask
 from mixlens.text.inputs import made_ready
+from mixlens.text.tokens import whole_numbers
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -
         if windows != "all":
             raise InvalidInput(f"windows={windows!r} is unknown. Pass 'all', a width, or layers.")
         return [list(range(layers))]
-    if isinstance(windows, int):
+    if isinstance(windows, (int, np.integer, bool)):
         if isinstance(windows, bool) or windows < 1:
             raise InvalidInput(f"windows={windows} is out of range. Pass a width of at least 1.")
         below, above = windows // 2, windows - windows // 2
@@ -263,15 +265,18 @@ def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -
             for layer in range(layers)
         ]
     try:
-        chosen = [sorted(set(window)) for window in windows]
+        several = [list(window) for window in windows]
     except TypeError:
         raise InvalidInput(
             f"windows={windows!r} is not a width or the layers of each window. Pass [[0, 1], [2]]"
             " for two windows."
         ) from None
-    if not chosen or not all(chosen):
+    if not several or not all(several):
         raise InvalidInput("A window has no layers. Pass at least one layer for each window.")
+    chosen = [
+        sorted(set(whole_numbers(window, "the layers of a window") or [])) for window in several
+    ]
     for layer in (layer for window in chosen for layer in window):
-        if not isinstance(layer, int) or not 0 <= layer < layers:
+        if not 0 <= layer < layers:
             raise InvalidInput(f"Layer {layer} is out of range (0–{layers - 1}).")
     return chosen

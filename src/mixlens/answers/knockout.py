@@ -112,8 +112,9 @@ class Knockout(RankedScores):
         >>> blocked.window(0).method
         'knockout'
         """
-        if not -len(self.windows) <= number < len(self.windows):
-            raise InvalidInput(f"Window {number} is out of range (0–{len(self.windows) - 1}).")
+        is_whole = hasattr(number, "__index__") and not isinstance(number, bool)
+        if not is_whole or not -len(self.windows) <= number < len(self.windows):
+            raise InvalidInput(f"Window {number!r} is out of range (0–{len(self.windows) - 1}).")
         return PassageScores(
             method="knockout",
             segments=self.segments,

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ _SAMPLED = 16  # numbers of a layer by which it is recognised
 _CLOSE = 0.02  # of their size: a model may be loaded in a different precision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadWeights:
     """A weight for each attention head, learned on one model."""
 
@@ -36,6 +36,19 @@ class HeadWeights:
     features: str  # the measure whose per-head scores are weighted
     samples: np.ndarray  # [layer, number]: of the model's own weights
     about: Mapping[str, Any]  # how they were learned
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same weights, learned on the same model in the same way."""
+        if not isinstance(other, HeadWeights):
+            return NotImplemented
+        return (
+            np.array_equal(self.weights, other.weights)
+            and np.array_equal(self.samples, other.samples)
+            and self.features == other.features
+            and dict(self.about) == dict(other.about)
+        )
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         layers, heads = self.weights.shape
@@ -79,6 +92,17 @@ class HeadWeights:
             save_file(tensors, os.fspath(path), metadata=about)
         except OSError as error:
             raise CannotWrite(f"{os.fspath(path)} cannot be written ({error}).") from None
+
+
+def holds_head_weights(path: str | os.PathLike[str]) -> bool:
+    """Return whether `HeadWeights.save` has written a file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            return (file.metadata() or {}).get("format") == _FORMAT
+    except (SafetensorError, OSError):
+        return False
 
 
 def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:

@@ -69,18 +69,24 @@ class RankedScores:
         Parameters
         ----------
         count
-            The number of names to return. By default, all of them.
+            The number of names to return, at least 1. By default, all of them.
 
         Returns
         -------
         list of (str, float)
             Names and scores.
 
+        Raises
+        ------
+        InvalidInput
+            If `count` is not an integer of at least 1.
+
         Examples
         --------
         >>> len(scores.top(1))
         1
         """
+        require_count(count)
         names, numbers = self._ranked()
         order = np.argsort(-numbers, kind="stable")[:count]
         return [(names[place], float(numbers[place])) for place in order]
@@ -168,6 +174,12 @@ class RankedScores:
         if given["format"] != cls._format:
             raise ValueError(f"its format is {given['format']!r}")
         return cls._from_json(given)
+
+
+def require_count(count: Any) -> None:
+    """Raise `InvalidInput` if `count` is neither None nor an integer of at least 1."""
+    if count is not None and (not hasattr(count, "__index__") or count < 1):
+        raise InvalidInput(f"top({count!r}) is out of range. Pass an integer of at least 1.")
 
 
 def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:

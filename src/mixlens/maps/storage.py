@@ -126,14 +126,15 @@ def _outer(scores: np.ndarray) -> tuple[int, int, int]:
 
 def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
     """Return whether all arrays are bitwise equal and all other fields are equal."""
-    ours, others = _arrays(mine), _arrays(theirs)
-    return (
-        _description(mine) == _description(theirs)
-        and ours.keys() == others.keys()
-        and all(
-            a.dtype == b.dtype and a.tobytes() == b.tobytes()
-            for a, b in zip(ours.values(), others.values(), strict=True)
-        )
+    is_same = _description(mine) == _description(theirs)
+    return is_same and same_arrays(_arrays(mine), _arrays(theirs))
+
+
+def same_arrays(mine: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> bool:
+    """Return whether all arrays have the same name, type, shape and bits."""
+    return mine.keys() == theirs.keys() and all(
+        own.dtype == other.dtype and own.shape == other.shape and own.tobytes() == other.tobytes()
+        for own, other in ((mine[name], theirs[name]) for name in mine)
     )
 
 

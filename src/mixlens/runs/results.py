@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,12 +13,18 @@ import numpy as np
 
 from mixlens.answers import answer_files
 from mixlens.answers.answer import Answer
+from mixlens.answers.hops import Hops
+from mixlens.answers.knockout import Knockout
+from mixlens.answers.passage_scores import PassageScores
 from mixlens.contracts import Facts
+from mixlens.contracts.head_weights import holds_head_weights, load_head_weights
 from mixlens.datasets.object_storage import PREFIX, AnyPath, parquet_source, path_of
 from mixlens.errors import InvalidInput
 from mixlens.maps import mixing_maps as maps
 from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.maps.ranked_scores import RankedScores
 from mixlens.maps.storage import kind_of
+from mixlens.measuring.context_citing import ContextCitation
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs.store import (
     AGGREGATES,
@@ -35,6 +42,9 @@ _MEASURE = {
     "rollout": [(float, bool, None)],
 }
 _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
+_RANKED: Mapping[str, type[RankedScores]] = {
+    kind._format: kind for kind in (PassageScores, Knockout, Hops, ContextCitation)
+}
 
 
 class _Place(NamedTuple):
@@ -289,19 +299,19 @@ def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load saved maps or a saved answer, or open the folder of a run.
+    """Load a saved result, or open the folder of a run.
 
     Parameters
     ----------
     path
-        A file that `MixingMaps.save` or `Answer.save` wrote, or a folder that `mixlens run` wrote,
-        local or `s3://BUCKET/NAME`.
+        A file that `save` of a result or `mixlens fit-heads` wrote, or a folder that `mixlens run`
+        wrote, local or `s3://BUCKET/NAME`.
 
     Returns
     -------
-    MixingMaps, Answer or RunResults
-        The maps or the answer, bitwise equal to those that were saved, or the results of the run,
-        which are read when you access them.
+    MixingMaps, Answer, PassageScores, Knockout, Hops, ContextCitation, HeadWeights or RunResults
+        The result, equal (`==`) to the one that was saved; maps and answers are bitwise equal. The
+        results of a run are read when you access them.
 
     Raises
     ------
@@ -322,6 +332,21 @@ def load(path: str | os.PathLike[str]) -> Any:
         path
     ):  # False for a name that the system does not accept
         return RunResults(path)
+    ranked = _ranked_scores_in(path)
+    if ranked is not None:
+        return ranked.load(path)
+    if holds_head_weights(path):
+        return load_head_weights(path)
     if kind_of(path) == answer_files.KIND:
         return answer_files.load(path, Answer)
     return maps.load(path)
+
+
+def _ranked_scores_in(path: str | os.PathLike[str]) -> type[RankedScores] | None:
+    """Return the class of the scores in a JSON file, or None if it is a different file."""
+    try:
+        with open(path, "rb") as file:
+            first = re.match(rb'\s*\{\s*"format": "([^"]*)"', file.read(200))
+    except (OSError, ValueError):  # a name that the system does not accept
+        return None
+    return None if first is None else _RANKED.get(first[1].decode(errors="replace"))
