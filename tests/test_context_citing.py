@@ -251,6 +251,8 @@ def test_hierarchical_search(tmp_path: Path) -> None:
     assert steps[-1][0] <= 32 == steps[-1][1]
     with pytest.raises(InvalidInput, match="192 forward passes exceed max_passes=100"):
         lens.context_cite(context, "q", " x", within="paragraphs", max_passes=100)
+    with pytest.raises(InvalidInput, match="leaves no prompt if the whole context is left out"):
+        lens.context_cite("The dogs bark.", "q", " x", template="{context}", ablations=8)
     with pytest.raises(InvalidInput, match="best=0 is out of range"):
         lens.context_cite(context, "q", " x", within="paragraphs", best=0)
     made.save(tmp_path / "citation.json")

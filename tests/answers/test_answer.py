@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import transformers as hf
 import mixlens
 from mixlens import Answer, EmptyInput, InputTooLong, InvalidInput, Lens
 from mixlens.answers.answer_of_maps import answer_of_maps
+from mixlens.answers.method_scores import scores_of_maps
 from mixlens.answers.prompt_parts import read_prompt
 from mixlens.maps import storage
 
@@ -132,7 +134,13 @@ def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:
     answer.save(tmp_path / "answer.mixlens")
     again = mixlens.load(tmp_path / "answer.mixlens")
     assert isinstance(again, Answer)
+    assert again == answer
     assert again.to_dataframe().equals(answer.to_dataframe())
+    one = next(iter(answer.methods.values()))
+    changed = replace(one, values=np.nextafter(one.values, 2))
+    assert replace(answer, methods={**answer.methods, one.name: changed}) != answer
+    assert replace(answer, has_sink=not answer.has_sink) != answer
+    assert answer != 3
     assert str(again) == str(answer)
     assert again.provenance == answer.provenance
     table = answer.to_dataframe("sentences")
@@ -185,6 +193,24 @@ def test_marks_name_documents_and_the_question(lens: Lens) -> None:
     assert answer.method == "alti"
     assert not answer.uses_template
     assert "===" not in answer.prompt
+
+
+def test_a_passed_document_may_have_the_name_of_a_question(lens: Lens) -> None:
+    """A mark of this name ends the last document, but a dict names documents only."""
+    documents = {"task": "Tom has a ball.", "Query": "Lily has a car."}
+    answer = lens.answer("{documents}\nWho has a car?", documents=documents, answer=" Lily")
+    assert answer.documents == documents
+    same = {"a": "Write {documents} in the prompt.", "b": "Lily has a car."}
+    assert lens.answer("{documents}\nWho?", documents=same, answer=" Lily").documents == same
+
+
+@pytest.mark.parametrize("name", ["random", "decompx", "hidden_token_attribution"])
+def test_measures_without_spans_are_means_over_tokens(lens: Lens, name: str) -> None:
+    answer = lens.answer(PROMPT, documents=DOCUMENTS, answer=ANSWER * 3, methods=name)
+    scores = answer.methods[name]
+    assert scores.parts[-1] == pytest.approx(scores.values.mean(0), abs=1e-6)
+    maps: Any = mixlens.measure(name, lens.generate(PROMPT, answer=ANSWER * 3))
+    assert scores.values == pytest.approx(scores_of_maps(maps), abs=1e-6)
 
 
 def test_a_chat_has_its_system_prompt_and_template(chat_lens: Lens) -> None:
@@ -288,6 +314,7 @@ def test_encoder_decoder_models_read_documents_by_cross_attention(lens: Lens) ->
         ({"documents": {"x": " "}}, "Document 'x' is empty"),
         ({"documents": []}, "documents is empty"),
         ({"documents": "Tom"}, "documents of type str"),
+        ({"prompt": "{documents} or {documents}?"}, "contains {documents} several times"),
         ({"documents": {"answer": "Tom"}}, "Reserved document name 'answer'"),
         ({"documents": ["Tom likes", "likes to play with his red"]}, "overlap"),
         ({"methods": "atention"}, "method 'atention'"),
@@ -298,7 +325,7 @@ def test_encoder_decoder_models_read_documents_by_cross_attention(lens: Lens) ->
 )
 def test_wrong_arguments_are_explained(lens: Lens, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        lens.answer(PROMPT, **{"documents": DOCUMENTS, "answer": " blue", **given})
+        lens.answer(**{"prompt": PROMPT, "documents": DOCUMENTS, "answer": " blue", **given})
 
 
 def test_wrong_prompts_are_explained(lens: Lens, answer: Answer) -> None:
@@ -312,7 +339,11 @@ def test_wrong_prompts_are_explained(lens: Lens, answer: Answer) -> None:
         lens.answer("{documents}", documents={"a": "Tom.", "long": "dog " * 5000}, answer=" a")
     with pytest.raises(InvalidInput, match="no documents to put there"):
         lens.answer("{documents} Lily likes", answer=" a")
-    for wrong in ({"word": "absent"}, {"sentence": 9}, {"sentence": 0, "word": 0}, {"by": "x"}):
+    wrong_parts: tuple[dict[str, Any], ...] = (
+        {"word": "absent"}, {"sentence": 9}, {"sentence": 0, "word": 0}, {"by": "x"},
+        {"count": 0}, {"count": 1.5}, {"count": "a"},
+    )  # fmt: skip
+    for wrong in wrong_parts:
         with pytest.raises(InvalidInput):
             answer.top(**wrong)
     with pytest.raises(InvalidInput, match="method 'alti'"):

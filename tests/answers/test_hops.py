@@ -243,6 +243,7 @@ def test_a_left_out_last_token_does_not_count() -> None:
         ({"answer": [99]}, "out of range"),
         ({"reasoning": [-99]}, "out of range"),
         ({"reasoning": [8]}, "in the answer and in the reasoning"),
+        ({"answer": [4, 5], "reasoning": [6, 7]}, r"\(from position 6\) is after the answer"),
         ({"reasoning": None}, "A hop needs the reasoning"),
         ({"hops": -1}, "out of range"),
         ({"variant": "paper"}, "paper"),

@@ -271,6 +271,11 @@ class _HopSpans:
             raise InvalidInput(
                 f"Position {both} is in the answer and in the reasoning. Leave it out of one."
             )
+        if middle and middle[0] > targets[-1]:
+            raise InvalidInput(
+                f"The reasoning (from position {middle[0]}) is after the answer (to position"
+                f" {targets[-1]}), which cannot see it. Swap them, or leave out reasoning=."
+            )
         through: tuple[int, ...] = middle
         if recursion in ("both", "in_all_gen"):
             ends = (*targets, *middle)

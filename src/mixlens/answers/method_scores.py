@@ -28,7 +28,7 @@ from mixlens.answers.prompt_parts import PromptPart, PromptParts
 from mixlens.contracts import Span
 from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.target_row import shares
-from mixlens.measures import list_measures, refusal, span_definition, spec_of
+from mixlens.measures import list_measures, refusal, scores_layers, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
 from mixlens.measuring.context_citing import drawn_masks, require_lasso, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
@@ -230,7 +230,7 @@ def _of_layers(
 
 def _is_added(name: str, tokens: int) -> bool:
     """Return whether the measure adds the vectors of a span of this length before scoring."""
-    return span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
+    return scores_layers(name) and span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
 
 
 def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, " source"]:

@@ -110,15 +110,20 @@ def read_prompt(
             f"{type(tokenizer).__name__} has no offset mapping, so passages of the prompt cannot be"
             " found. Use a fast tokenizer (tokenizer.json)."
         )
+    marks = [span for span in marks if span[0].lower() not in QUESTIONS]
     spans = [(name, *_place(name, body, text)) for name, body in texts.items()] or marks
     if not spans and PLACE in text:
         raise InvalidInput(
             f"The prompt contains {PLACE}, but there are no documents to put there. Pass"
             " `documents`, or --documents on the command line."
         )
+    if texts and PLACE in text and not any(PLACE in body for body in texts.values()):
+        raise InvalidInput(
+            f"The prompt contains {PLACE} several times. Write it once, where mixlens should put"
+            " all documents."
+        )
     spans = sorted(spans, key=lambda span: span[1:])
     require_apart(spans, len(text))
-    spans = [span for span in spans if span[0].lower() not in QUESTIONS]
     parts = _split(text, messages, spans, prompt.turns, images)
     return PromptParts(messages, text, parts, uses_template, prompt.begins_specially)
 

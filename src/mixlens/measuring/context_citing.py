@@ -370,6 +370,11 @@ def fill_template(template: str, context: str, query: str) -> str:
         ) from error
     if context not in text or "{context}" not in template:
         raise InvalidInput(f"template {template!r} has no {{context}}. Add it.")
+    if not text.strip():
+        raise InvalidInput(
+            f"template {template!r} leaves no prompt if the whole context is left out. Add a text"
+            " such as {query}."
+        )
     return text
 
 
