@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import mixlens
 from mixlens import Lens, MixingMaps
@@ -139,3 +140,59 @@ def test_a_gate_between_the_weights_and_the_projection_counts() -> None:
     pairs = zip(slopes, weights, strict=True)
     expected = torch.stack([(g * a).clamp_min(0).mean(1) for g, a in pairs])
     torch.testing.assert_close(made.values, expected.detach(), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("site", [None, "decoder", "cross"])
+@pytest.mark.parametrize("name", test_gradients.HEADS)
+def test_a_few_targets_take_one_pass_with_a_graph(name: str, site: str | None) -> None:
+    """The graph and the attention weights come from the same forward pass."""
+    if site is not None and name != "translator":
+        pytest.skip("only the translator has several attentions")
+    model, given = test_gradients.build(name), test_gradients.inputs(name)
+    lens, options = Lens(model), {**test_gradients.options(name), "site": site, "per_head": True}
+    whole = one(lens.measure("attention_gradient", given, **options))
+    passes: list[int] = []
+    handle = model.register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        for targets in ([-1], [0], [3, 1]):
+            few = one(lens.measure("attention_gradient", given, targets=targets, **options))
+            assert few.provenance["recorded"] == "rows"
+            bar = 1e-7 if name in ("llama", "gemma2", "gpt_neox") else 1e-12  # a float32 softmax
+            np.testing.assert_allclose(few.scores, whole.scores[:, :, targets], atol=bar, rtol=0)
+    finally:
+        handle.remove()
+    assert len(passes) == 3
+    assert all(weight.requires_grad for weight in model.parameters())
+
+
+def test_a_few_targets_of_gated_attention_and_of_several_texts_equal_the_maps() -> None:
+    entry = next(entry for entry in entries() if entry.name == "Qwen3_5ForCausalLM")
+    model: Any = entry.build().double()
+    lens, given = Lens(model), {"input_ids": torch.arange(3, 17).view(2, 7)}
+    for inputs in ({"input_ids": given["input_ids"][:1]}, given):
+        maps: list[Any] = [
+            lens.measure("attention_gradient", inputs, position=-1, word=5, targets=targets)
+            for targets in (None, [2, 6])
+        ]
+        wholes, few = (each if isinstance(each, list) else [each] for each in maps)
+        for whole, own in zip(wholes, few, strict=True):
+            np.testing.assert_allclose(own.scores, whole.scores[:, [2, 6]], atol=1e-7)
+
+
+def test_a_few_targets_cost_a_forward_and_a_backward_pass() -> None:
+    """In multiplications: the frozen parameters need no gradients."""
+    model = test_gradients.build("llama")
+    given, lens = test_gradients.inputs("llama", 30), Lens(model)
+
+    def products(run: Any) -> int:
+        with FlopCounterMode(display=False) as counter:
+            run()
+        return counter.get_total_flops()
+
+    def measured() -> None:
+        lens.measure("attention_gradient", given, position=-1, targets=[-1])
+
+    measured()
+    with torch.no_grad():
+        plain = products(lambda: model(**given))
+    assert products(measured) <= 2.2 * plain

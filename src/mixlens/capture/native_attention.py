@@ -16,7 +16,7 @@ import inspect
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,6 +41,12 @@ class NativeCall:
     output: Tensor  # [batch, target, head, d_value], or any other output
     options: Mapping[str, Any]  # its other arguments
     is_eager: bool = False  # whether it adds any mask
+    queries: int | None = None  # the number of queries, if `query` holds only some of them
+
+    def detached(self) -> NativeCall:
+        """Return the same call with tensors that do not belong to the autograd graph."""
+        tensors = {name: getattr(self, name).detach() for name in ("query", "key", "value")}
+        return replace(self, **tensors, output=self.output.detach())
 
 
 Report = Callable[[NativeCall], None]

@@ -135,6 +135,9 @@ class Spec:
     # Does it need, of the layers, only the tokens whose logits are explained, and others in blocks?
     # Then one text is measured without forming maps.
     follows_output: bool = False
+    # Does it need, of a few targets, their layers and the gradients at the inputs of the output
+    # projections? Then one pass with a graph measures them without maps.
+    follows_gradient: bool = False
     # The sum that it splits by source: the output "projection", or the output of the whole "block",
     # including the residual stream. None: neither, so it supports open layers too.
     splits: str | None = None

@@ -11,29 +11,33 @@ gradient.
 
 A weight affects the output only through the head's output o_i = sum_j A_ij v_j. Therefore dy/dA_ij
 = dy/do_i . v_j, where dy/do is the gradient at the input of the output projection, times the gate
-if there is one. A hook adds a zero tensor to that input, and the gradient is taken with respect to
-this tensor. The model runs unchanged, with its own attention backend.
+if there is one. The model runs unchanged, with its own attention backend. For a few targets, this
+pass also keeps queries and keys, from which their weights are computed. Otherwise, the weights of
+all pairs come from a pass of their own.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from mixlens.capture.layer_calls import HookPoint, hooks_removed
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.capture.layer_calls import HookPoint
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
+from mixlens.kernels.chunks import wide
 from mixlens.model.distributed import gathered
-from mixlens.model.module_walk import BareProducts
-from mixlens.replay.intervention import model_output
+from mixlens.model.placement import entry_device
+from mixlens.recording.projection_inputs import ProjectionInputs
+from mixlens.replay.intervention import model_output as output_of
 
 if TYPE_CHECKING:
     from mixlens.contracts import Targets
     from mixlens.recording.attention import Attention
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
 
@@ -49,6 +53,7 @@ SPEC = Spec(
     ),
     cost="one forward and one backward pass",
     facts=Facts(),
+    follows_gradient=True,
     splits="projection",
     per_head=True,
     explains_output=True,
@@ -62,7 +67,8 @@ SPEC = Spec(
         " An MLP lookup has the same slope for all its inputs, decisive or not. If content is"
         " copied through several tokens, the intermediate tokens rank above the original source"
     ),
-    memory=lambda sizes: max(sizes.graph, 2 * sizes.heads * sizes.targets**2),
+    # linear modules with frozen weights keep no inputs for the graph
+    memory=lambda sizes: max(0.75 * sizes.graph, 2 * sizes.heads * sizes.targets * sizes.sources),
     rounding=3e-5,
     half_precision=None,
 )
@@ -70,73 +76,60 @@ SPEC = Spec(
 
 def score_model(recording: Recording, request: Request, output: Explained) -> Scores:
     """Return the product of weights and gradients for each head, or its mean over heads."""
-    gradients = projection_gradients(recording, request.site, request.kind, output)
-    layers, wanted = [], request.chosen(recording)
-    for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):
-        links = weight_gradients(site, gradients[index], wanted)
-        links = (links * wanted.take(site.weights, 2)).clamp_min(0)
-        layers.append(links if request.per_head else links.mean(1))
-    return Scores(by_layer(layers))
+    gradients = projection_gradients(recording, request, output)
+    scored: dict[int, Tensor] = {}
+
+    def score(index: int, layer: Layer, targets: Targets) -> None:
+        site = layer.site(request.kind)
+        links = weight_gradients(site, gradients[index], targets)
+        links = (links * targets.take(site.weights, 2)).clamp_min(0)
+        scored[index] = links if request.per_head else links.mean(1)
+
+    recording.visit(request, score)
+    return Scores(by_layer([scored[index] for index in request.layers]))
 
 
 def projection_gradients(
-    recording: Recording, site: str, kind: AttentionKind, output: Explained
+    recording: Recording, request: Request, output: Explained
 ) -> list[Float[Tensor, "batch target head d_head"]]:
     """Return the gradient at the input of the output projection of each attention.
 
-    The gradient of each text's output is taken with respect to the tokens of the same text.
+    The gradient of each text's output is taken with respect to the tokens of the same text. It uses
+    the autograd graph of the recorded pass, or runs the model again if no graph was kept.
     """
-    layers = recording.layers(site)
-    structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
-    modules = [
-        layer.hookable(structure.output_projection)
-        for layer, structure in zip(layers, structures, strict=True)
-    ]
-    added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in call order
-
-    def enter(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        zero = torch.zeros_like(args[0], requires_grad=True)
-        added[module].append(zero)
-        return (args[0] + zero, *args[1:])
-
-    handles: list[Any] = []
-    rows = torch.arange(recording.batch, device=layers[0].input.device)
-    model = recording.model
-    with (
-        torch.enable_grad(),
-        hooks_removed(handles),
-        BareProducts(model),
-    ):
-        handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
-        narrow = output.only_what_is_read(recording.model)
-        explained = output(model_output(recording, rows, narrow), rows).sum()
-    calls = {module: iter(zeros) for module, zeros in added.items()}
-    if any(len(added[module]) != modules.count(module) for module in set(modules)):
-        raise UnsupportedModel(
-            f"the output projections of {site} are not called once per layer, so their gradients "
-            "cannot be assigned to layers"
+    stack = recording.structure.stack_of(request.site)
+    layers = [stack.layers[position] for position in stack.positions(request.kind)]
+    structures = [next(s for s in layer.sites if request.kind in s.kinds) for layer in layers]
+    rows = torch.arange(recording.batch, device=entry_device(recording.model))
+    inputs, model_output = recording.projected, recording.output
+    if inputs is None:
+        inputs = ProjectionInputs(
+            [
+                layer.hookable(structure.output_projection)
+                for layer, structure in zip(recording.layers(request.site), structures, strict=True)
+            ]
         )
-    zeros = [next(calls[module]) for module in modules]
-    gradients = (
-        torch.autograd.grad(explained, zeros, allow_unused=True)
-        if explained.requires_grad
-        else [None] * len(zeros)
-    )
+        with inputs.collected(recording.model):
+            narrow = output.only_what_is_read(recording.model)
+            model_output = output_of(recording, rows, narrow)
+    with torch.enable_grad():
+        number = output(model_output, rows).sum()
+    tokens = recording.tokens_of(stack) if recording.is_kept else recording.width
     by_layer = []
-    for layer, structure, zero, gradient in zip(layers, structures, zeros, gradients, strict=True):
-        shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
-        given = torch.zeros_like(zero) if gradient is None else gradient
+    for layer, structure, given in zip(
+        layers, structures, inputs.gradients(number, request.site), strict=True
+    ):
+        shape = (recording.batch, tokens, structure.heads, structure.d_head)
         given = gathered(given, -1, shape[2] * shape[3])
-        if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
+        if given.numel() != math.prod(shape):
             raise UnsupportedModel(
-                f"the output projection of `{layer.structure.path}` reads a tensor that cannot be "
-                "split by head"
+                f"the output projection of `{layer.path}` reads a tensor that cannot be split by "
+                "head"
             )
-        layout = layer.structure.layout
-        if layout is not None:
+        if layer.layout is not None:
             entered = HookPoint(structure.output_projection, "in")
-            given = layout.inside(given, entered, *shape[:2])
-        by_layer.append(given.reshape(shape).to(layer.input.dtype))
+            given = layer.layout.inside(given, entered, *shape[:2])
+        by_layer.append(wide(given.reshape(shape)))
     return by_layer
 
 
@@ -146,7 +139,9 @@ def weight_gradients(
     """Return dy/dA for some targets of one attention, from the gradient at the input of the output
     projection.
     """
-    gradient = wanted.take(gradient, 1)
+    batch, tokens = gradient.shape[:2]
+    places = wanted.at(batch, tokens, gradient.device)
+    gradient = gradient[torch.arange(batch, device=gradient.device)[:, None], places]
     if site.gate is not None:
         gradient = gradient * wanted.take(site.gate, 1).to(gradient)
     batch, targets, heads, d_head = gradient.shape

@@ -97,7 +97,7 @@ class Estimate:
         """Return whether the measure runs in single-target mode (for a few targets, without whole
         maps).
         """
-        return self.targets is not None and self.spec.row_by_row
+        return self.targets is not None and (self.spec.row_by_row or self.spec.follows_gradient)
 
     @property
     def scores(self) -> int:

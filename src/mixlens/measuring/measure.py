@@ -25,7 +25,7 @@ from mixlens.measures import (
 )
 from mixlens.measuring.estimates import Estimate, estimate_of, memory_advice, require_room
 from mixlens.measuring.measured_batch import MeasuredBatch, span_labels
-from mixlens.measuring.read_positions import with_output
+from mixlens.measuring.read_positions import with_graph, with_output
 from mixlens.measuring.whole_maps import join_outputs, record_whole, requests_by_output
 from mixlens.model.distributed import require_same
 from mixlens.model.placement import available_to
@@ -213,16 +213,21 @@ def _of_one_output(
     is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
     has_own_targets = request.targets != recording.targets
     several = not is_one and recording.produced is not None
-    if not spec_of(name).follows_output or has_own_targets or several:
+    spec = spec_of(name)
+    if not (spec.follows_output or spec.follows_gradient) or has_own_targets or several:
         return None
+    wanted = request if spec.follows_gradient else replace(request, targets=None)
     try:
         with at_work({name: options}, recording, request, precision):
-            ready = with_output(recording, options)
-            scores = scores_of(name, ready, replace(request, targets=None), options)
+            if spec.follows_gradient:
+                ready = with_graph(recording, request, options)
+            else:
+                ready = with_output(recording, options)
+            scores = scores_of(name, ready, wanted, options)
     except TargetsUnavailable as error:
         _log.info("%s: whole maps are recorded for the explained tokens: %s", name, error)
         return None
-    return _batch(name, recording, replace(request, targets=None), scores, options)
+    return _batch(name, recording, wanted, scores, options)
 
 
 def _scores_of_layers(

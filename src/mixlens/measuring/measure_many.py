@@ -186,7 +186,7 @@ def _recorded_for(
     If the measure and the model allow it, only the requested targets are recorded.
     """
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
-    if targets is None or not spec.row_by_row:
+    if targets is None or not (spec.row_by_row or spec.follows_gradient):
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
         return record(lens, raw_inputs, **how, measures=[name], arguments=chosen), chosen
     rows = record(lens, raw_inputs, targets=targets, site=site, memory_budget=None)

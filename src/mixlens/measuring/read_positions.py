@@ -16,7 +16,12 @@ from torch import Tensor, nn
 from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
 from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.kernels.chunks import wide
+from mixlens.model.module_walk import part_at
+from mixlens.recording.passed_layers import PassedLayers
+from mixlens.recording.projection_inputs import ProjectionInputs
 from mixlens.recording.recording import Recording
+from mixlens.recording.target_pass import require_cuttable
+from mixlens.replay.intervention import on_copies
 from mixlens.structure.model_discovery import model_structure
 from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
 from mixlens.text.input_checks import is_plain_text
@@ -25,6 +30,7 @@ from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import EachText, TokenRow, resolved
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Request
     from mixlens.structure.model_structure import ModelStructure
 
 
@@ -127,3 +133,34 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     return replace(
         recording, output=output, logits_at=read, final_states=states[0], targets=targets
     )
+
+
+def with_graph(recording: Recording, request: Request, options: Mapping[str, Any]) -> Recording:
+    """Return a recording of a few targets, with an output that belongs to an autograd graph.
+
+    The same forward pass keeps the layers, restricted to the targets, and the inputs of the output
+    projections. Raises `TargetsUnavailable` for several texts and for embeddings, which are pooled
+    from all tokens.
+    """
+    model, structure = recording.model, recording.structure
+    assert recording.prepared is not None
+    assert request.targets is not None
+    if recording.batch > 1 or options.get("of") in ("embedding", "similarity"):
+        raise TargetsUnavailable("a graph is kept only for logits of a single text")
+    read = find_read_positions(model, structure, recording.prepared, options)
+    inputs = {**recording.inputs, **({} if read is None else {"logits_to_keep": read})}
+    site = structure.site(request.site)
+    require_cuttable(structure, site)
+    parts = [
+        (layer.path, next(part for part in layer.sites if request.kind in part.kinds))
+        for layer in site.stack.layers
+    ]
+    modules = [part_at(part_at(model, path), part.output_projection) for path, part in parts]
+    passed, projected = PassedLayers(request.targets[0]), ProjectionInputs(modules)
+
+    def run() -> Any:
+        with projected.collected(model):
+            return passed.run_with_output(recording, request, inputs)
+
+    output = on_copies(model, run)
+    return replace(recording, output=output, logits_at=read, passed=passed, projected=projected)

@@ -9,7 +9,10 @@ and `replay` re-runs layers.
     deferred_checks     Defer checks to the end of a forward pass or of a measure.
     forward_pass        Run the model once, and keep its layers or their inputs.
     layer               One recorded layer: its attention, and methods to re-run the layer.
-    passed_layers       Score several spans of targets with one forward pass.
+    passed_layers       Keep the layers of one forward pass, restricted to some targets, and score
+                        them later.
+    projection_inputs   The inputs of the output projections of one forward pass, as tensors of its
+                        autograd graph.
     rebuilding          Rebuild the attention of a layer from its structure, and compare it with
                         captured tensors.
     recording           One forward pass of a model and its layers, which are kept, recomputed, or

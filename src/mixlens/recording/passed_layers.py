@@ -1,10 +1,10 @@
-"""Score several spans of targets with one forward pass.
+"""Keep the layers of one forward pass, restricted to some targets, and score them later.
 
-The target weights of one span may depend on the scores of another (`mixlens.answers.hops`), so they
-are not all known while the model runs. The forward pass therefore keeps the tensors from which
-attention weights are computed later: the queries and outputs of the targets, and the keys and
-values of all sources. This takes layers x n x 2 x (key heads x d_head) numbers in the precision of
-the model, and a few vectors for each target.
+The target weights of one span may depend on the scores of another span (`mixlens.answers.hops`) or
+on a gradient of the output, so they are not all known while the model runs. The forward pass
+therefore keeps the tensors from which attention weights are computed later: the queries and outputs
+of the targets, and the keys and values of all sources. This takes layers x n x 2 x (key heads x
+d_head) numbers in the precision of the model, and a few vectors for each target.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from mixlens.capture.layer_calls import LayerCall
+from mixlens.capture.layer_calls import Inputs, LayerCall
 from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import Request
 from mixlens.recording.target_attention import TargetAttention, TargetCut
@@ -45,9 +45,7 @@ class PassedLayers:
         The requested targets must be among `self.targets`. The model runs only at the first call;
         later calls reuse its layers.
         """
-        layers = LayerCut(recording, request)
-        of_all = replace(request, targets=(self.targets,), span=None)
-        held = TargetCut(targets_of(recording, of_all))
+        layers, held = self._cut(recording, request)
         if not self._layers:
             self._run(recording, layers, held)
         targets = targets_of(recording, request)
@@ -65,7 +63,25 @@ class PassedLayers:
                     visitor(index, layers.cut(index, call, calls, own, cut), cut.targets)
         layers.deferred.settle()
 
-    def _run(self, recording: Recording, layers: LayerCut, held: TargetCut) -> None:
+    def run_with_output(self, recording: Recording, request: Request, inputs: Inputs) -> Any:
+        """Run the whole model on `inputs`, keep its layers for `visit`, and return its output.
+
+        If autograd is enabled, the output belongs to a graph.
+        """
+        layers, held = self._cut(recording, request)
+        return self._run(recording, layers, held, inputs)
+
+    def _cut(self, recording: Recording, request: Request) -> tuple[LayerCut, TargetCut]:
+        of_all = replace(request, targets=(self.targets,), span=None)
+        return LayerCut(recording, request), TargetCut(targets_of(recording, of_all))
+
+    def _run(
+        self,
+        recording: Recording,
+        layers: LayerCut,
+        held: TargetCut,
+        whole_inputs: Inputs | None = None,
+    ) -> Any:
         native: list[NativeCall] = []
         is_whole = len(self.targets) == recording.width
 
@@ -76,4 +92,4 @@ class PassedLayers:
             self._layers.append((held.of_layer(call), list(native), dict(tensors)))
             native.clear()
 
-        run_layers(recording, layers, held, on_call, on_layer)
+        return run_layers(recording, layers, held, on_call, on_layer, whole_inputs)

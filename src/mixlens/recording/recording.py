@@ -33,6 +33,7 @@ from mixlens.text.tokens import Produced, TokenRow
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
     from mixlens.recording.passed_layers import PassedLayers
+    from mixlens.recording.projection_inputs import ProjectionInputs
 
 
 @dataclass(kw_only=True, repr=False)
@@ -96,7 +97,9 @@ class Recording:
     prepared: Prepared | None = None
     words: Inputs | None = None  # those of a text with images, if they showed the structure
     whole: Recording | None = None
-    passed: PassedLayers | None = None  # if the layers of a pass are kept for several spans
+    # If the layers of a pass are kept for several spans, or until a gradient is known.
+    passed: PassedLayers | None = None
+    projected: ProjectionInputs | None = None  # if the output belongs to a graph with these inputs
 
     def __post_init__(self) -> None:
         if self.state is None:

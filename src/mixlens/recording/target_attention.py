@@ -92,7 +92,12 @@ class TargetCut:
 
     def call(self, call: NativeCall) -> NativeCall:
         """Return a copy of an attention call with the queries and outputs of the targets only."""
-        return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
+        return replace(
+            call,
+            query=self.of(call.query, 2),
+            output=self.of(call.output, 1),
+            queries=call.query.shape[2] if call.queries is None else call.queries,
+        )
 
     def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
         """Select the targets along one axis of a tensor [batch or 1, ...].
@@ -187,7 +192,7 @@ class TargetAttention:
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = cut.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden, grouped, visibility = self._hides(captured, rows, query.shape[2])
+        hidden, grouped, visibility = self._hides(captured, rows)
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)
@@ -207,7 +212,6 @@ class TargetAttention:
         self,
         captured: NativeCall,
         rows: Float[Tensor, "batch head target d_head"],
-        all_targets: int,
     ) -> _Hidden:
         """Return the additive mask for all query heads and for grouped keys, and the sources that
         each target can see (`Visibility`).
@@ -217,7 +221,8 @@ class TargetAttention:
         mask, options, key_shape = captured.mask, captured.options, captured.key.shape
         causal = options.get("is_causal")
         causal = bool(getattr(captured.module, "is_causal", True) if causal is None else causal)
-        causal = causal and all_targets > 1 and _may_be_causal(captured)
+        queries = captured.query.shape[2] if captured.queries is None else captured.queries
+        causal = causal and queries > 1 and _may_be_causal(captured)
         window = options.get("sliding_window")
         key = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if key not in self._hidden:  # the mask is kept, so that its id stays unique

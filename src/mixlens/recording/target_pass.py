@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.layer_calls import (
+    Inputs,
     Keep,
     LayerCall,
     first_tensor,
@@ -163,20 +164,25 @@ def run_layers(
     cut: TargetCut,
     on_call: Callable[[NativeCall], None],
     on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
-) -> None:
+    whole_inputs: Inputs | None = None,
+) -> Any:
     """Run the model up to the end of the stack, and call `on_call` and `on_layer` as it runs.
 
     `on_call` receives each attention call. `on_layer` receives each layer, with the captured
     tensors restricted to the targets.
+
+    If you pass `whole_inputs`, the whole model runs on these inputs, with a graph if autograd is
+    enabled, and its output is returned. The captured tensors never belong to the graph.
     """
     shape = (recording.batch, recording.width)
+    paths = [layer.path for layer in layers.stack.layers]
     by_path = {layer.path: layer for layer in layers.stack.layers}
-    count = 0
+    is_whole, count = whole_inputs is not None, 0
     inside: list[str] = []
 
     def on_attention(call: NativeCall) -> None:
         if inside and can_be_cut(call):
-            on_call(call)
+            on_call(call.detached() if torch.is_grad_enabled() else call)
 
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:
@@ -188,33 +194,36 @@ def run_layers(
     def on_end(call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
-        if layers.stack.layers[count].path != call.path:
+        if count == len(paths) or paths[count] != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
-        on_layer(count, call, tensors)
+        with torch.no_grad():
+            on_layer(count, call, tensors)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return cut.of_captured(tensor) if inside else tensor
+            return cut.of_captured(tensor.detach()) if inside else tensor
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
-    with torch.no_grad(), native_attention(on_attention):
-        layer_calls(
+    with (
+        torch.set_grad_enabled(is_whole and torch.is_grad_enabled()),
+        native_attention(on_attention),
+    ):
+        _, output = layer_calls(
             recording.model,
-            recording.inputs,
+            recording.inputs if whole_inputs is None else whole_inputs,
             set(by_path),
             None,
             on_layer=on_end,
             on_enter=on_enter,
             watch=watches,
-            stop_after=len(layers.stack.layers),
+            stop_after=None if is_whole else len(paths),
         )
-    if count != len(layers.stack.layers):
-        raise TargetsUnavailable(
-            f"{count} of {len(layers.stack.layers)} layers were called on this input"
-        )
+    if count != len(paths):
+        raise TargetsUnavailable(f"{count} of {len(paths)} layers were called on this input")
+    return output
 
 
 def target_blocks(recording: Recording, request: Request) -> list[slice]:

@@ -124,7 +124,7 @@ class ModelFrom:
 
         inputs = {**input_rows(self.recording, rows), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
-        return _on_copies(
+        return on_copies(
             model,
             lambda: layer_calls(model, inputs, paths, None, on_enter=on_enter, layouts=layouts)[1],
         )
@@ -137,10 +137,10 @@ def model_output(
     index of its text in the batch.
     """
     inputs = {**input_rows(recording, rows), **edits}
-    return _on_copies(recording.model, lambda: forward(recording.model, inputs))
+    return on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
-def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
+def on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
     """Call `run`, which runs the model on copies of texts.
 
     If it fails, retry with plain expert products, because grouped expert products do not support
