@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import mixlens
 from benchmarks import models
+from benchmarks.answers import with_a_head
 from benchmarks.report import table
 from benchmarks.timing import once
 from mixlens.measuring.measure import measure_together
@@ -101,6 +102,24 @@ def of_one_target(name: str, layers: int, tokens: int = 12) -> tuple[Started, St
     return started(lambda: models.forward(model, plain)), started(measured)
 
 
+def of_one_output(name: str, layers: int, tokens: int = 12) -> tuple[Started, Started]:
+    """A forward pass of a Llama in bf16 with a head, and a measure of its last token that explains
+    the word after it.
+    """
+    shape = {**_SMALL, "num_key_value_heads": 3, "num_hidden_layers": layers}
+    base = models.llama(dtype=torch.bfloat16, device="cpu", **shape)
+    base.set_attn_implementation("sdpa")
+    model, tokenizer, _ = with_a_head(base)
+    lens, inputs = mixlens.Lens(model, tokenizer), models.tokens(model, tokens)
+
+    def measured() -> None:
+        lens.measure(name, inputs, position=-1, targets=[-1])
+
+    measured()
+    plain: dict[str, Any] = {**inputs, "use_cache": False, "logits_to_keep": 1}
+    return started(lambda: models.forward(model, plain)), started(measured)
+
+
 def of_short_texts(name: str, layers: int) -> tuple[Started, Started]:
     """A forward pass of short texts through a BERT, and a measure of them as a corpus run takes
     it: the checks wait for the end of the batch.
@@ -135,6 +154,7 @@ def main() -> None:
         *_lines(
             "32 layers, one target", ("attention_norm", "value_zeroing"), of_one_target, layers=32
         ),
+        *_lines("32 layers, one output", ("attention_gradient",), of_one_output, layers=32),
         *_lines(
             "12 layers, 32 texts of 9 tokens",
             ("attention", "attention_norm"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.operations import Started, of_one_target, of_short_texts
+from benchmarks.operations import Started, of_one_output, of_one_target, of_short_texts
 
 Counted = Callable[[str, int], tuple[Started, Started]]
 
@@ -19,8 +19,9 @@ Counted = Callable[[str, int], tuple[Started, Started]]
         # parts as spans: five operations on one number or vector for each target.
         (of_one_target, "attention_norm", 19 + 5, 37 + 14),
         (of_one_target, "value_zeroing", 89, 72 + 14),
-        (of_short_texts, "attention", 20, 11 + 6),
-        (of_short_texts, "attention_norm", 37 + 6, 44 + 6),
+        (of_one_output, "attention_gradient", 80, 78),
+        (of_short_texts, "attention", 10, 11 + 6),
+        (of_short_texts, "attention_norm", 31, 44 + 6),
     ],
 )
 def test_a_layer_starts_few_operations(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -146,3 +148,25 @@ def test_layers_are_compared_again_after_a_measure_that_failed_or_was_interrupte
 )
 def test_advice_fits_the_precision(dtype: torch.dtype, texts: int, advice: str) -> None:
     assert advice in str(not_finite("`layers.0`", torch.zeros(texts, 3, 4, dtype=dtype)))
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_norm", "alti"])
+def test_a_call_waits_for_its_checks_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for the recording and once for the measure."""
+    waits: list[int] = []
+    compared = DeferredChecks.compared
+
+    def count(deferred: DeferredChecks) -> tuple[torch.Tensor, Sequence[Any]]:
+        errors, verdicts = compared(deferred)
+        waits.append(len(verdicts))
+        return errors, verdicts
+
+    model, given = built("bert"), inputs("bert", torch.float32)
+    lens = Lens(model)
+    lens.measure_batch(name, given)
+    monkeypatch.setattr(DeferredChecks, "compared", count)
+    for measured in (lens.measure, lens.measure_batch):
+        waits.clear()
+        measured(name, given)
+        assert len(waits) == 1
+        assert waits[0] > len(model.encoder.layer)

@@ -29,6 +29,7 @@ from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import record
 from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
+from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.recording import Recording
 from mixlens.text.inputs import as_tensor, is_pair, is_raw, texts_of
 from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
@@ -146,7 +147,8 @@ def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
 def _measure_at_once(
     lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
-    with open_session(lens.model, restores=False):  # checked once for both
+    # The model is checked once for both, and a GPU waits for the checks only once, at the end.
+    with open_session(lens.model, restores=False), checks_wait():
         recording, rest = _recorded_for(lens, name, raw_inputs, chosen)
         return measure(name, recording, **rest)
 
@@ -163,7 +165,7 @@ def measure_batch(
     """Implement `Lens.measure_batch`."""
     if device is not None:
         _require_device(device)
-    with open_session(lens.model, restores=False):
+    with open_session(lens.model, restores=False), checks_wait():
         recording, rest = _recorded_for(lens, name, raw_inputs, {**chosen, **options})
         own = {key: rest[key] for key in chosen}
         batch = measure_batches({name: options}, recording, **own)[name]

@@ -59,18 +59,16 @@ class Block:
         state = projected
         for norm in branch:
             maps.append(norm.linear)
-            inverse = norm.inverse_sigma(state)
+            state, inverse = norm.applied(state)
             inverses.append(inverse)
-            state = norm.with_inverse(state, inverse)
         if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
             maps.append(structure.scaled)
         own, total = structure.own(residual), structure.total(residual, state)
         if output_norm is not None:
-            inverse = output_norm.inverse_sigma(total)
+            total, inverse = output_norm.applied(total)
             maps.append(output_norm.linear)
             inverses.append(inverse)
-            own = output_norm.linear(own) * inverse[..., None]
-            total = output_norm.with_inverse(total, inverse)
+            own = output_norm.linear(own).mul_(inverse[..., None])
         norms = (*branch, *(() if output_norm is None else (output_norm,)))
         mixes_channels = any(norm.centred for norm in norms)
         return cls(tuple(maps), tuple(inverses), own, total, mixes_channels)

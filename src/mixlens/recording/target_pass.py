@@ -203,7 +203,8 @@ def run_layers(
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return cut.of_captured(tensor.detach()) if inside else tensor
+            tensor = tensor.detach() if tensor.requires_grad else tensor
+            return cut.of_captured(tensor) if inside else tensor
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
