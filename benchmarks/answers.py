@@ -61,28 +61,9 @@ def _ours(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[]
     return {**{name: span(name) for name in names}, "hops 1": hops(1), "hops 2": hops(2)}
 
 
-def with_a_head(base: Any) -> tuple[Any, Any, list[str]]:
-    """The model with a head, a tokenizer of one word for each token, and all words."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
-
-    spelled = [f"w{number}" for number in range(base.config.vocab_size)]
-    words = {word: number for number, word in enumerate(spelled)}
-    backend = Tokenizer(WordLevel(words, unk_token="w0"))
-    backend.pre_tokenizer = WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w2", pad_token="w0")
-    with torch.device("meta"):
-        model: Any = LlamaForCausalLM(base.config)
-    model.model = base
-    model.lm_head = torch.nn.Linear(base.config.hidden_size, len(words), bias=False)
-    return model.to(base.device, base.dtype).eval(), tokenizer, spelled
-
-
 def _spelled(lens: mixlens.Lens, inputs: Any) -> tuple[Any, Any, list[str]]:
     """The model with a head, its tokenizer, and the words of the text."""
-    model, tokenizer, words = with_a_head(lens.model)
+    model, tokenizer, words = models.with_a_head(lens.model)
     return model, tokenizer, [words[token] for token in inputs["input_ids"][0].tolist()]
 
 

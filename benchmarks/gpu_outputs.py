@@ -11,7 +11,6 @@ import torch
 
 import mixlens
 from benchmarks import models
-from benchmarks.answers import with_a_head
 from benchmarks.gpu_rows import Bench
 from benchmarks.gpu_targets import large_lens
 from benchmarks.report import Figure
@@ -24,7 +23,7 @@ Run = Callable[[], Any]
 
 def _headed(bench: Bench) -> mixlens.Lens:
     """The same model with a head, and a tokenizer of one word for each token."""
-    model, tokenizer, _ = with_a_head(large_lens(bench).model)
+    model, tokenizer, _ = models.with_a_head(large_lens(bench).model)
     return mixlens.Lens(model, tokenizer)
 
 

@@ -76,6 +76,25 @@ def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config:
     return model.eval()
 
 
+def with_a_head(base: Any) -> tuple[Any, Any, list[str]]:
+    """The model with a head, a tokenizer of one word for each token, and all words."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+    spelled = [f"w{number}" for number in range(base.config.vocab_size)]
+    words = {word: number for number, word in enumerate(spelled)}
+    backend = Tokenizer(WordLevel(words, unk_token="w0"))
+    backend.pre_tokenizer = WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w2", pad_token="w0")
+    with torch.device("meta"):
+        model: Any = LlamaForCausalLM(base.config)
+    model.model = base
+    model.lm_head = torch.nn.Linear(base.config.hidden_size, len(words), bias=False)
+    return model.to(base.device, base.dtype).eval(), tokenizer, spelled
+
+
 def tokens(model: Any, length: int, *, batch: int = 1, seed: int = 0) -> Inputs:
     """Random tokens without padding."""
     generator = torch.Generator().manual_seed(seed)

@@ -19,7 +19,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import mixlens
 from benchmarks import models
-from benchmarks.answers import with_a_head
 from benchmarks.report import table
 from benchmarks.timing import once
 from mixlens.measuring.measure import measure_together
@@ -109,7 +108,7 @@ def of_one_output(name: str, layers: int, tokens: int = 12) -> tuple[Started, St
     shape = {**_SMALL, "num_key_value_heads": 3, "num_hidden_layers": layers}
     base = models.llama(dtype=torch.bfloat16, device="cpu", **shape)
     base.set_attn_implementation("sdpa")
-    model, tokenizer, _ = with_a_head(base)
+    model, tokenizer, _ = models.with_a_head(base)
     lens, inputs = mixlens.Lens(model, tokenizer), models.tokens(model, tokens)
 
     def measured() -> None:

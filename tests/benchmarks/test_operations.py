@@ -19,7 +19,7 @@ Counted = Callable[[str, int], tuple[Started, Started]]
         # parts as spans: five operations on one number or vector for each target.
         (of_one_target, "attention_norm", 19 + 5, 37 + 14),
         (of_one_target, "value_zeroing", 89, 72 + 14),
-        (of_one_output, "attention_gradient", 80, 78),
+        (of_one_output, "attention_gradient", 86, 93),
         (of_short_texts, "attention", 10, 11 + 6),
         (of_short_texts, "attention_norm", 31, 44 + 6),
     ],
