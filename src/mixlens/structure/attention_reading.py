@@ -58,17 +58,23 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
         for event in evidence.trace.events
         if _may_take(evidence, event, core, product, any_width)
     ]
+
+    def takes(event: Event, taken: Tensor) -> bool:
+        """The inputs are compared first, because a whole MLP is affine or not only by its answers
+        to all unit vectors.
+        """
+        given = event.inputs[0].reshape(taken.shape).flatten(2)
+        return evidence.same(given, taken.flatten(2)) and _is_affine(evidence, event, product)
+
     for event in takers:
-        if evidence.same(event.inputs[0].reshape(product.shape).flatten(2), product.flatten(2)):
+        if takes(event, product):
             return event, False
     if takers:
         ones = evidence.trace.again(edit_values=all_ones(index))
         for event in takers:
             other = ones.at(event.path)
-            if other is not None:
-                gated = gate_of(other.inputs[0], weights) * product
-                if evidence.same(event.inputs[0].reshape(gated.shape).flatten(2), gated.flatten(2)):
-                    return event, True
+            if other is not None and takes(event, gate_of(other.inputs[0], weights) * product):
+                return event, True
     _, error = attention_product(weights, values, core.call.output)
     if not error <= rounding(evidence.hidden):
         raise UnsupportedModel(
@@ -120,15 +126,16 @@ def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
 def _may_take(
     evidence: Evidence, event: Event, core: Core, product: Tensor, any_width: bool
 ) -> bool:
-    """Return whether a module is an affine map whose input has the size of A V and whose output has
-    the size of the stream.
-    """
+    """Return whether a module's input has the size of A V and its output the size of the stream."""
     if event.start < core.tick or not event.inputs or event.output is None:
         return False
     axes = slice(0, 2 if any_width else 3)
     fits = event.output.dim() == 3 and event.output.shape[axes] == evidence.hidden.shape[axes]
-    if event.inputs[0].numel() != product.numel() or not fits:
-        return False
+    return event.inputs[0].numel() == product.numel() and fits
+
+
+def _is_affine(evidence: Evidence, event: Event, product: Tensor) -> bool:
+    """Return whether a module that reads A V is an affine map, and not the identity."""
     affine = affine_map(event.module, int(product.shape[2] * product.shape[3]), evidence.hidden)
     # dropout returns its input, and so does every map of zeros
     return affine is not None and not _is_identity(affine[0])

@@ -72,6 +72,8 @@ def has_media(given: Any) -> bool:
     """Return whether a prompt has images, audio, or tensors other than token ids and their mask."""
     if isinstance(given, Mapping):
         return bool(set(given) - {*_PLAIN, "text"})
+    if isinstance(given, str):
+        return False
     return isinstance(given, Sequence) and any(True for _ in media_parts(given))
 
 
