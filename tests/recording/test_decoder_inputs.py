@@ -111,6 +111,30 @@ def test_only_the_end_of_labels_is_padding() -> None:
     assert recording.inputs["decoder_input_ids"].tolist() == [[2, 1, 12, 13, 14]]
 
 
+@pytest.mark.parametrize(("start", "first"), [(1, 11), (1, IGNORED), (0, 11)])
+def test_padding_that_a_decoder_of_its_own_config_hides_raises(start: int, first: int) -> None:
+    """`EncoderDecoderModel` masks padding tokens that it computes from labels."""
+    sizes: dict[str, Any] = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24}
+    sizes |= {"num_hidden_layers": 1, "num_attention_heads": 2}
+    config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(
+        hf.BertConfig(**sizes),
+        hf.BertConfig(**sizes, is_decoder=True, add_cross_attention=True),
+    )
+    config.decoder_start_token_id, config.pad_token_id = start, 0
+    config._attn_implementation = "eager"
+    torch.manual_seed(0)
+    model = hf.EncoderDecoderModel(config).double().eval()
+    given = {"input_ids": SOURCE[:1], "labels": torch.tensor([[12, first, 13, IGNORED]])}
+    if start == 0 or first == IGNORED:
+        with pytest.raises(InvalidInput, match=r"hides token \d of the decoder"):
+            Lens(model).record(given)
+        return
+    scores: Any = Lens(model).measure("attention", given, site="cross", per_head=True).scores
+    with torch.no_grad():
+        native = model(**given, output_attentions=True).cross_attentions
+    np.testing.assert_allclose(scores[0], native[0][0, :, :3], atol=1e-12)
+
+
 def test_invalid_labels_raise() -> None:
     for labels, words in (
         (torch.full((2, 3), IGNORED), "no label"),

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
+from transformers import PretrainedConfig
 
 from mixlens.errors import InvalidInput, WrongKeys
 
@@ -22,13 +23,13 @@ IGNORED = -100  # labels that transformers ignores in a loss
 
 
 class _Read(Exception):
-    """Raised to stop a forward pass at the decoder. `ids` are the token ids that the decoder
-    receives.
+    """Raised to stop a forward pass at the decoder. `ids` and `mask` are the token ids and the
+    attention mask that the decoder receives.
     """
 
-    def __init__(self, ids: Any) -> None:
+    def __init__(self, ids: Any, mask: Any) -> None:
         super().__init__()
-        self.ids = ids
+        self.ids, self.mask = ids, mask
 
 
 def start_token(model: nn.Module) -> int:
@@ -91,6 +92,7 @@ def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> di
     if not bool(real.any(1).all()):
         raise InvalidInput("A text has no label (all are -100). Drop the text or the labels.")
     ids = _shifted(model, tensors, labels)
+    _require_visible(model, {**tensors, "labels": labels}, real)
     made = {"decoder_input_ids": ids}
     if "decoder_attention_mask" in inspect.signature(model.forward).parameters:
         made["decoder_attention_mask"] = real.long()
@@ -115,24 +117,53 @@ def _shifted(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Te
     return ids
 
 
-@torch.no_grad()
-def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
-    """Return the token ids that the model's own `forward` passes to its decoder.
+def _require_visible(model: nn.Module, tensors: Mapping[str, Any], real: Tensor) -> None:
+    """Raise `InvalidInput` if the model hides decoder tokens that belong to a label.
 
-    The forward pass stops there.
+    Models made of an encoder and a decoder with configs of their own hide every padding token that
+    they compute from labels, and replace labels of -100 with padding tokens.
     """
+    if not isinstance(getattr(model.config, "decoder", None), PretrainedConfig):
+        return
+    mask = _stopped_at_decoder(model, tensors).mask
+    if not isinstance(mask, Tensor) or mask.shape != real.shape:
+        return
+    hidden = (mask == 0) & real.to(mask.device)
+    if bool(hidden.any()):
+        row, place = hidden.nonzero()[0].tolist()
+        raise InvalidInput(
+            f"With these labels, {type(model).__name__} hides token {place} of the decoder (text "
+            f"{row}), because it is a padding token. Pass decoder_input_ids and, to hide tokens, "
+            "a decoder_attention_mask."
+        )
+
+
+def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
+    """Return the token ids that the model's own `forward` passes to its decoder."""
+    ids = _stopped_at_decoder(model, tensors).ids
+    if not isinstance(ids, Tensor) or ids.is_floating_point():
+        raise WrongKeys(
+            f"The decoder of {type(model).__name__} receives no token ids for this input. Pass "
+            "decoder_input_ids."
+        )
+    return ids.clone()
+
+
+@torch.no_grad()
+def _stopped_at_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> _Read:
+    """Run the model's own `forward` up to its decoder, and return the arguments of the decoder."""
 
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        raise _Read(kwargs.get("input_ids", args[0] if args else None))
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        raise _Read(ids, kwargs.get("attention_mask"))
 
     decoder: Any = model
     decoder = decoder.get_decoder()
     handle = decoder.register_forward_pre_hook(stop, with_kwargs=True)
-    ids = None
     try:
         model(**tensors)
     except _Read as read:
-        ids = read.ids
+        return read
     except (ValueError, TypeError, RuntimeError, LookupError) as error:
         raise WrongKeys(
             f"{type(model).__name__} does not compute a decoder input from these inputs "
@@ -140,12 +171,7 @@ def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
         ) from error
     finally:
         handle.remove()
-    if not isinstance(ids, Tensor) or ids.is_floating_point():
-        raise WrongKeys(
-            f"The decoder of {type(model).__name__} receives no token ids for this input. Pass "
-            "decoder_input_ids."
-        )
-    return ids.clone()
+    return _Read(None, None)
 
 
 def repeats_the_source(model: nn.Module) -> bool:
