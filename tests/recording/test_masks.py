@@ -172,6 +172,39 @@ def test_a_mask_that_the_model_refuses_is_reported() -> None:
         lens.measure("attention", {"input_ids": mask_oracles.ids(), "attention_mask": mask})
 
 
+@pytest.mark.parametrize("targets", [None, [-1]])
+@pytest.mark.parametrize("probed", [False, True])
+def test_ids_with_too_many_axes_raise_our_own_error(probed: bool, targets: Any) -> None:
+    """With sdpa the model accepts them, but not with captured attention, also after a probe."""
+    lens = Lens(mask_oracles.built("llama", "sdpa"))
+    ids = mask_oracles.ids()
+    if probed:
+        lens.measure("attention", {"input_ids": ids})
+    with pytest.raises(mixlens.MixlensError):
+        lens.measure("attention", {"input_ids": ids[None]}, targets=targets)
+
+
+def test_errors_inside_the_model_are_ours() -> None:
+    lens = Lens(mask_oracles.built("llama", "sdpa"))
+    inputs = {"input_ids": mask_oracles.ids()}
+    layer = lens.model.model.layers[0].mlp
+
+    def fails(*_: object) -> None:
+        raise KeyError("no such expert")
+
+    recording = lens.record(inputs, targets=[-1])
+    forward = layer.down_proj.forward
+    layer.down_proj.forward = fails
+    try:
+        for run in (lambda: lens.record(inputs), lambda: lens.generate(inputs, max_new_tokens=2)):
+            with pytest.raises(mixlens.MixlensError, match="KeyError"):
+                run()
+    finally:
+        layer.down_proj.forward = forward
+        del layer.down_proj.forward
+    assert isinstance(mixlens.measure("attention", recording), mixlens.MixingMaps)
+
+
 def test_a_mask_that_eager_code_rounds_away_is_refused() -> None:
     """A row at -1e9: sdpa in float64 keeps the scores below it, a softmax in float32 does not."""
     lens = Lens(mask_oracles.built("llama", "sdpa"))

@@ -20,6 +20,7 @@ import contextlib
 import contextvars
 import functools
 import threading
+import traceback
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import nn
 
-from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel, in_short
 from mixlens.model.distributed import joined
 from mixlens.model.fingerprint import Fingerprint, ModelState, all_contents, fingerprint
 from mixlens.model.model_changes import TRAINING, raise_if_changed
@@ -164,6 +165,7 @@ def open_session(
                 stack.enter_context(plain_experts(model))  # grouped products do not run in float64
             session = ModelSession(model)
             stack.callback(_session.reset, _session.set(session))
+            stack.enter_context(_model_errors_in_words(model))
         if recorded is not None:
             session.require_state(recorded)
         if is_first:
@@ -189,6 +191,32 @@ def _memory_in_words(session: ModelSession) -> Iterator[None]:
         raise OutOfMemory(_ADVICE if advice is None else advice()) from error
     finally:
         session.memory_advice = before
+
+
+@contextlib.contextmanager
+def _model_errors_in_words(model: nn.Module) -> Iterator[None]:
+    """Raise an exception that leaves the context from code of the model as `InvalidInput`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MixlensError) or is_out_of_memory(error) or not _is_of_model(error):
+            raise
+        raise InvalidInput(
+            f"{type(model).__name__} raises {in_short(error)} on this input. Check the shapes and "
+            "values of the input and the options of the call."
+        ) from error
+
+
+def _is_of_model(error: Exception) -> bool:
+    """Return whether an exception was raised while a module ran, by code other than mixlens.
+
+    Frames of torch are skipped, because they may belong to a hook of mixlens.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [str(frame.f_globals.get("__name__")) for frame in frames]
+    packages = [name.partition(".")[0] for name in names]
+    last = next(package for package in reversed(packages) if package != "torch")
+    return nn.Module.__module__ in names and last != "mixlens"
 
 
 def require_eval(model: nn.Module) -> None:
