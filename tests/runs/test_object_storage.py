@@ -92,6 +92,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return corpus, folder / "out"
 
 
+def test_objects_are_deleted(bucket: ObjectPath) -> None:
+    place = bucket / "deleted.txt"
+    for missing_ok in (True, False):
+        place.write_bytes(b"text")
+        place.unlink(missing_ok=missing_ok)
+        assert not place.exists()
+    place.unlink(missing_ok=True)
+    with pytest.raises(InvalidInput, match="deleted.txt"):
+        place.unlink()
+
+
 def test_a_killed_run_resumes_with_the_bytes_of_a_local_one(
     bucket: ObjectPath, whole: tuple[Path, Path]
 ) -> None:
