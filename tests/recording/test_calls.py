@@ -28,4 +28,5 @@ def test_calls_are_freed_with_their_last_user() -> None:
 def test_a_layer_with_plain_weights_is_not_copied() -> None:
     with torch.no_grad():
         calls, _ = layer_calls(built("bert"), inputs("bert"), {"encoder.layer.1"}, None)
+    assert calls[0].is_readable
     assert calls[0].readable is calls[0].module

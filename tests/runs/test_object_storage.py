@@ -99,7 +99,7 @@ def test_objects_are_deleted(bucket: ObjectPath) -> None:
         place.unlink(missing_ok=missing_ok)
         assert not place.exists()
     place.unlink(missing_ok=True)
-    with pytest.raises(InvalidInput, match="deleted.txt"):
+    with pytest.raises(InvalidInput, match=r"deleted\.txt"):
         place.unlink()
 
 

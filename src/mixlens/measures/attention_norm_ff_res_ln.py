@@ -32,7 +32,10 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     can.
     """
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
-        return "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res"
+        return (
+            "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res, or"
+            " value_zeroing if the MLP is gated"
+        )
     return no_mlp(layer, site)
 
 
