@@ -44,7 +44,7 @@ from mixlens.datasets.rows import TextRow, rows_of
 from mixlens.datasets.shards import Shard, cut_into_shards
 from mixlens.measuring.batching import plan_batches
 from mixlens.runs.batch import BatchUnderway, start_measuring
-from mixlens.runs.engines import undisturbed
+from mixlens.runs.engines import reduce_latency
 from mixlens.runs.job import Job
 from mixlens.runs.shard import (
     ShardWorker,
@@ -208,7 +208,7 @@ def main(given_options: Sequence[str] | None = None) -> None:
         for name in ["narrow"] if given.host else TEXTS[given.device]:
             lens = lens_of(name, given.device, **(NARROW if given.host else {}))
             print(f"{name}, {len(texts)} texts", flush=True)
-            with undisturbed():
+            with reduce_latency():
                 if given.host:
                     host(lens, texts, measures)
                 else:

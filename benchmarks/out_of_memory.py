@@ -21,7 +21,7 @@ import torch
 
 import mixlens
 from benchmarks import models
-from mixlens.measuring.estimates import Estimate, estimate_of, spelled
+from mixlens.measuring.estimates import Estimate, estimate_of, format_bytes
 from mixlens.model.placement import available_memory
 
 GIB = 2**30
@@ -35,7 +35,7 @@ def allowed(size: float) -> bool:
     whole = torch.cuda.mem_get_info()[1]
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_allocated() + size) / whole)
     free = available_memory(torch.device("cuda", torch.cuda.current_device()))
-    print(f"{spelled(size)} allowed, {spelled(free)} free", flush=True)
+    print(f"{format_bytes(size)} allowed, {format_bytes(free)} free", flush=True)
     reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
     return free <= 1.01 * max(size, reserved)
 

@@ -39,7 +39,7 @@ from docs.answer_leaderboard_text import (
 from docs.kept_pages import wrapped, write
 from mixlens.datasets.generated_prompts import TASKS
 from mixlens.evaluating.recovery import expected_recall, reciprocal_rank
-from mixlens.evaluating.statistics import RESAMPLES, adjusted
+from mixlens.evaluating.statistics import RESAMPLES, adjust_p_values
 
 ROOT = Path(__file__).resolve().parent / "leaderboard"
 CELLS = ROOT / "answers"
@@ -310,8 +310,8 @@ def signs(group: Sequence[Cell], key: str = "rank") -> dict[str, str]:
     names = [m for m in methods_of(group) if any(has(cell, m, key) for cell in group)]
     others = [m for m in names if m != best]
     judged = [m for m in names if m != "random"]
-    like_best = adjusted([p_of(group, best, m, key) for m in others])
-    chance = adjusted([p_of(group, "random", m, key) for m in judged])
+    like_best = adjust_p_values([p_of(group, best, m, key) for m in others])
+    chance = adjust_p_values([p_of(group, "random", m, key) for m in judged])
     marks = {best: "★"}
     marks |= {m: "≈" for m, p in zip(others, like_best, strict=True) if p >= SIGNIFICANT}
     for method, p in zip(judged, chance, strict=True):
@@ -533,7 +533,7 @@ def _in_models(models: Mapping[str, Sequence[Cell]], method: str) -> str:
 def _sink(group: Sequence[Cell]) -> str:
     """Return the methods whose rank changes most if the first token counts for its document."""
     names = [m for m in methods_of(group) if any("sink" in c["methods"].get(m, {}) for c in group)]
-    p_values = adjusted([p_of(group, m, m, "rank", "sink") for m in names])
+    p_values = adjust_p_values([p_of(group, m, m, "rank", "sink") for m in names])
     changes = [
         f"`{m}` from {mean(group, m):.2f} to {mean(group, m, 'sink'):.2f}"
         for m, p in zip(names, p_values, strict=True)
@@ -587,7 +587,7 @@ def learned_heads() -> str:
             if row["feature"] == "attention":
                 row["p against attention"] = math.nan  # no test against itself
         for kind in ("p against equal", "p against attention"):
-            for row, p in zip(rows, adjusted([row[kind] for row in rows]), strict=True):
+            for row, p in zip(rows, adjust_p_values([row[kind] for row in rows]), strict=True):
                 row[kind] = p
         for feature in dict.fromkeys(row["feature"] for row in rows):
             for same in (True, False):

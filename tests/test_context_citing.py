@@ -22,7 +22,7 @@ from mixlens.measuring.answer_odds import (
     log_odds,
     token_log_probabilities,
 )
-from mixlens.measuring.context_citing import ContextCitation, drawn_masks, shortened
+from mixlens.measuring.context_citing import ContextCitation, drawn_masks, keep_segments
 from mixlens.text.segments import spans_of
 from tests import reference
 from tests.measures import models
@@ -101,15 +101,15 @@ def test_a_surrogate_that_is_right_is_seen(lens: Lens) -> None:
 
 def _kept(row: np.ndarray) -> str:
     spans = [("", 0, 26), ("", 27, 42), ("", 43, 70), ("", 71, 80)]
-    return shortened(CONTEXT, spans, list(row))
+    return keep_segments(CONTEXT, spans, list(row))
 
 
 def test_segments_by_name_keep_the_text_between_them(lens: Lens) -> None:
     text = "First: the keys. Second: the dogs. End."
     spans = [("one", 7, 16), ("two", 25, 34)]
-    assert shortened(text, spans, [True, True]) == text
-    assert shortened(text, spans, [False, True]) == "First:  Second: the dogs. End."
-    assert shortened("a. b. ", [("", 0, 2), ("", 3, 5)], [False, True]) == "b."
+    assert keep_segments(text, spans, [True, True]) == text
+    assert keep_segments(text, spans, [False, True]) == "First:  Second: the dogs. End."
+    assert keep_segments("a. b. ", [("", 0, 2), ("", 3, 5)], [False, True]) == "b."
     named: dict[str, Any] = {"one": "the keys.", "two": (25, 34)}
     made = lens.context_cite(text, QUERY, " Here.", named, ablations=4, held_out=2)
     assert made.segments == ("one", "two")

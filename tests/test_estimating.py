@@ -20,10 +20,10 @@ from mixlens.errors import OutOfMemory, UnsupportedModel
 from mixlens.measures import ready_measures, register, unregister
 from mixlens.measuring.estimates import (
     estimate_of,
+    format_bytes,
     memory_advice,
     products_per_second,
     require_room,
-    spelled,
 )
 from mixlens.model import placement as memory
 from mixlens.model.session import open_session
@@ -325,4 +325,4 @@ def test_free_memory_and_speed_are_positive() -> None:
     cpu = torch.device("cpu")
     assert memory.available_memory(cpu) >= memory.free_memory(cpu) > 0
     assert products_per_second(cpu, torch.float32) > 1e6
-    assert spelled(3 * GIB) == "3 GiB"
+    assert format_bytes(3 * GIB) == "3 GiB"

@@ -17,7 +17,7 @@ from mixlens.errors import (
     NonFiniteActivations,
     UnsupportedModel,
 )
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 from mixlens.text.vocabulary import word_id
 from tests.conformance.zoo import built
 
@@ -29,7 +29,7 @@ def test_a_word_is_the_token_that_measures_explain() -> None:
         lens = Lens.bundled(name)
         number = word_id(lens.tokenizer, "are", len(lens.tokenizer))
         assert lens.tokenizer.decode([number]).strip() == "are"
-        assert explained(lens.record(text), word="are").chosen.tolist() == [number]
+        assert select_explained(lens.record(text), word="are").chosen.tolist() == [number]
 
 
 def test_an_id_stands_for_itself_and_needs_no_tokenizer() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.model.sentence_folder import pooled, pooling_of
+from mixlens.model.sentence_folder import pool_states, pooling_of
 from tests.conftest import SHARED
 
 ONE, OTHER, THIRD = "The old dogs bark at night.", "A cat sleeps.", "Dogs are loud in the dark."
@@ -165,8 +165,8 @@ def test_conflicting_arguments_raise() -> None:
 def test_pooling_leaves_padding_out() -> None:
     hidden = torch.arange(12.0).reshape(1, 4, 3)
     real = torch.tensor([[True, True, False, False]])
-    assert torch.equal(pooled(hidden, real, "mean"), hidden[:, :2].mean(1))
-    assert torch.equal(pooled(hidden, real, "last"), hidden[:, 1])
+    assert torch.equal(pool_states(hidden, real, "mean"), hidden[:, :2].mean(1))
+    assert torch.equal(pool_states(hidden, real, "last"), hidden[:, 1])
 
 
 def test_a_real_sentence_encoder() -> None:

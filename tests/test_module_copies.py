@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mixlens import Lens
-from mixlens.model.module_walk import copied
+from mixlens.model.module_walk import copy_module
 from tests.conformance.zoo import built, inputs
 
 
@@ -27,7 +27,7 @@ class _Owner:
 def test_hooks_are_shared_and_weights_are_not() -> None:
     part, owner = nn.Linear(2, 2), _Owner()
     part.register_forward_hook(owner.count)
-    made = copied(part)
+    made = copy_module(part)
     made(torch.ones(1, 2))
     assert owner.calls == 1
     assert isinstance(made.weight, nn.Parameter)
@@ -39,7 +39,7 @@ def test_hooks_are_shared_and_weights_are_not() -> None:
 def test_a_replaced_object_is_taken_as_it_is() -> None:
     part = nn.Linear(2, 2)
     weight = nn.Parameter(torch.ones(2, 2))
-    assert copied(part, {id(part.weight): weight}).weight is weight
+    assert copy_module(part, {id(part.weight): weight}).weight is weight
 
 
 def test_layers_in_half_precision_are_copied_without_what_is_hooked_to_them() -> None:

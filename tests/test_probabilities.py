@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mixlens import InvalidInput, Lens
 from mixlens.evaluations.aopc import outputs
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 from tests.measures import models
 
 _BERT: dict[str, Any] = {**models._SIZES, "max_position_embeddings": 40}
@@ -139,14 +139,14 @@ def test_the_explained_number_is_that_of_the_models_own_api(name: str) -> None:
     chosen = asked.get("label", asked.get("word"))
     recording = lens(name).record(given(name))
     both = torch.arange(2)
-    logit = explained(recording, of="logit", **asked)(recording.output, both)
+    logit = select_explained(recording, of="logit", **asked)(recording.output, both)
     for row in range(2):
         assert float(logit[row]) == pytest.approx(float(native(name, row)[chosen]), abs=1e-6)
     if function is None:
         with pytest.raises(InvalidInput, match="pass of=logit"):
-            explained(recording, **asked)
+            select_explained(recording, **asked)
         return
-    number = explained(recording, **asked)(recording.output, both)
+    number = select_explained(recording, **asked)(recording.output, both)
     for row in range(2):
         truth = float(function(native(name, row))[chosen])
         assert float(number[row]) == pytest.approx(truth, abs=1e-6)
@@ -181,8 +181,8 @@ def test_a_foil_needs_classes_that_exclude_each_other() -> None:
     several = lens("text, several labels")
     recording = several.record(given("text, several labels"))
     with pytest.raises(InvalidInput, match="needs exclusive classes"):
-        explained(recording, label=1, foil=2)
-    difference = explained(recording, label=1, foil=2, of="logit")(
+        select_explained(recording, label=1, foil=2)
+    difference = select_explained(recording, label=1, foil=2, of="logit")(
         recording.output, torch.arange(1)
     )
     logits = native("text, several labels", 0)
@@ -194,4 +194,4 @@ def test_classes_that_the_configuration_does_not_count_have_no_probability() -> 
     model.num_labels = model.config.num_labels = 3
     recording = Lens(model).record(given("text"))
     with pytest.raises(InvalidInput, match="returns 4 numbers but num_labels is 3"):
-        explained(recording, label=1)
+        select_explained(recording, label=1)

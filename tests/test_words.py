@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.text.encoding import token_row
 from mixlens.text.tokens import TokenRow
-from mixlens.text.words import merged, words
+from mixlens.text.words import merge_groups, words
 
 CORPUS = [
     "The pictures of some hat are scaring Marcus.",
@@ -217,9 +217,9 @@ def test_reductions_by_hand() -> None:
         "first": [[1, 6], [4, 0]],
     }
     for how, result in expected.items():
-        np.testing.assert_array_equal(merged(values, groups, 1, how), result)
+        np.testing.assert_array_equal(merge_groups(values, groups, 1, how), result)
     with pytest.raises(InvalidInput, match="sum, mean, max, first"):
-        merged(values, groups, 1, "median")
+        merge_groups(values, groups, 1, "median")
 
 
 def test_words_sum_over_sources_and_average_over_targets() -> None:

@@ -121,7 +121,7 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose 
     return f"Unknown {kind} {name!r}. {advice}"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as "2 texts"."""
     return f"{count} {plural(noun, count)}"
 

@@ -16,18 +16,18 @@ from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.one_row import DEFAULT_READING
 from mixlens.measuring.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.measuring.generate import generate
-from mixlens.measuring.measure_many import measure_batch, measure_given
+from mixlens.measuring.measure_many import measure_batch, measure_inputs
 from mixlens.measuring.recorder import record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
-from mixlens.model.loading import loaded, quiet_loading
+from mixlens.model.loading import load_model, quiet_loading
 from mixlens.model.session import (
     ModelSession,
     open_session,
     outside_inference_mode,
     whole_state_of,
 )
-from mixlens.model.wrappers import processor_of, unwrapped
+from mixlens.model.wrappers import processor_of, unwrap_model
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
@@ -103,7 +103,7 @@ class Lens:
         tokenizer = getattr(processor, "tokenizer", None) if tokenizer is None else tokenizer
         self.model: nn.Module
         self.tokenizer: Any
-        self.model, self.tokenizer = unwrapped(model, tokenizer)
+        self.model, self.tokenizer = unwrap_model(model, tokenizer)
         self.processor = processor
         self.memory_budget = memory_budget
         check = tokenizer_mismatch(self.model, self.tokenizer)
@@ -155,7 +155,7 @@ class Lens:
         """
         if isinstance(name, str) and name.startswith(_BUNDLED_AT):
             return cls.bundled(name.removeprefix(_BUNDLED_AT), **options)
-        model, tokenizer, processor = loaded(name, tokenizer, options)
+        model, tokenizer, processor = load_model(name, tokenizer, options)
         return cls(model, tokenizer, processor=processor)
 
     @classmethod
@@ -514,7 +514,7 @@ class Lens:
             )
         with self._session(given, precision):
             how: dict[str, Any] = {"on_error": on_error, "batch_size": batch_size}
-            return measure_given(self, name, given, chosen, options, **how)
+            return measure_inputs(self, name, given, chosen, options, **how)
 
     def _session(
         self, given: Any, precision: str | None = None

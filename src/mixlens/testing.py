@@ -69,25 +69,29 @@ def check_description(name: str) -> None:
 def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
     lens, given, before = Lens(model), _inputs(model), _state(model)
     recording = lens.record(given)
-    whole = measured(name, recording, options)
+    whole = measure_all_sites(name, recording, options)
     for site, rows in whole.items():
         check_maps(spec_of(name), recording, site, rows)
-    require_same(name, whole, measured(name, recording, options), "in a second call", 0.0)
+    require_same(name, whole, measure_all_sites(name, recording, options), "in a second call", 0.0)
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-    needed = measured(name, record(lens, given, **how, measures=[name]), options)
+    needed = measure_all_sites(name, record(lens, given, **how, measures=[name]), options)
     require_same(name, whole, needed, "if only the declared inputs are recorded")
     flipped = lens.record({key: value.flip(0) for key, value in given.items()})
-    backwards = {site: rows[::-1] for site, rows in measured(name, flipped, options).items()}
+    backwards = {
+        site: rows[::-1] for site, rows in measure_all_sites(name, flipped, options).items()
+    }
     require_same(name, whole, backwards, "in a batch of a different order")
     for side in ("left", "right"):
         alone, padded = _padded(given, side)
-        one, both = (measured(name, lens.record(part), options) for part in (alone, padded))
+        one, both = (
+            measure_all_sites(name, lens.record(part), options) for part in (alone, padded)
+        )
         require_same(name, one, both, f"with padding on the {side}")
     _check_parts(name, recording, whole, options)
     assert _state(model) == before, "the model was changed"
 
 
-def measured(
+def measure_all_sites(
     name: str, recording: Recording, options: Mapping[str, Any] | None = None, **chosen: Any
 ) -> Rows:
     """Return the maps of a measure for every attention that it supports.
@@ -179,7 +183,7 @@ def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[
     if spec.gives != "maps":
         return
     for site in whole:
-        part = measured(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
+        part = measure_all_sites(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
         rows = whole[site][0].at(layers=[-1], targets=[1, -1])
         difference = largest_difference(rows, part)
         assert difference <= spec.rounding, f"targets= changes scores by {difference:.1e} ({site})"

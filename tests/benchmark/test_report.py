@@ -14,7 +14,7 @@ from rich.console import Console
 from mixlens.benchmark.plan import Plan
 from mixlens.benchmark.ranking import Ranking, rank
 from mixlens.benchmark.report.files import write_files
-from mixlens.benchmark.report.markdown import markdown
+from mixlens.benchmark.report.markdown import write_markdown
 from mixlens.benchmark.report.page import page
 from mixlens.benchmark.report.terminal import show
 from mixlens.benchmark.report.wording import charts_of
@@ -34,7 +34,7 @@ def test_nothing_to_rank(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     ranking = rank(findings(), Plan(measures=()), TEXTS, SETTINGS)
     assert charts_of(ranking) == {}
-    for written in (markdown(ranking, {}), page(ranking, {}), shown(ranking, 80)):
+    for written in (write_markdown(ranking, {}), page(ranking, {}), shown(ranking, 80)):
         assert "nothing to rank" in written
         assert "Ranked measures" not in written
         assert "About the model" not in written
@@ -59,7 +59,7 @@ def test_a_measure_without_a_value_and_what_is_known_of_the_model() -> None:
     ranking = rank(results, Plan(measures=tuple(values)), TEXTS, SETTINGS)
     charts = charts_of(ranking)
     assert set(charts) == {"Mean rank", "Every evaluation"}, "no layers were seen"
-    made, text = page(ranking, charts), markdown(ranking, {})
+    made, text = page(ranking, charts), write_markdown(ranking, {})
     assert 'title="no value"' in made
     for written in (made, text):
         assert "bits of a uniform code: 12" in written

@@ -10,7 +10,7 @@ import pytest
 
 import mixlens
 from mixlens import Lens, MixingMaps
-from mixlens.cli.texts import given_text
+from mixlens.cli.texts import read_input
 from tests.cli.running import run
 
 PROMPT = """=== rules ===
@@ -138,7 +138,7 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
 
 def test_a_text_too_long_for_a_file_name_is_a_text() -> None:
     for text in ("Tom keeps the car. " * 300 + "Lily", "a\0.txt"):
-        assert given_text(text, None) == text
+        assert read_input(text, None) == text
 
 
 @pytest.mark.parametrize(

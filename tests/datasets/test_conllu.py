@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixlens import datasets as corpus
-from mixlens.datasets.conllu import tagged
+from mixlens.datasets.conllu import parse_sentence
 from mixlens.datasets.examples import Tagged
 
 
@@ -44,7 +44,7 @@ FRENCH = [
 
 
 def test_multiword_tokens_and_spaces() -> None:
-    sentence = tagged("f:1", ENGLISH)
+    sentence = parse_sentence("f:1", ENGLISH)
     assert sentence.text == "I don't  know."
     assert words(sentence) == [
         ("I", "PRON"),
@@ -53,7 +53,7 @@ def test_multiword_tokens_and_spaces() -> None:
         ("know", "VERB"),
         (".", "PUNCT"),
     ]
-    sentence = tagged("f:1", FRENCH)
+    sentence = parse_sentence("f:1", FRENCH)
     assert sentence.text == "du pain."
     assert words(sentence) == [("du", "ADP+DET"), ("pain", "NOUN"), (".", "PUNCT")]
 
@@ -98,9 +98,9 @@ def test_words_come_back_with_and_without_a_text(tokens: list[tuple[str, str, bo
         line(str(i), form, tag, "_" if space else "SpaceAfter=No")
         for i, (form, tag, space) in enumerate(tokens, 1)
     ]
-    sentence = tagged("f:1", lines)
+    sentence = parse_sentence("f:1", lines)
     assert words(sentence) == [(form, tag) for form, tag, _ in tokens]
-    assert tagged("f:1", [f"# text = {sentence.text}", *lines]) == sentence
+    assert parse_sentence("f:1", [f"# text = {sentence.text}", *lines]) == sentence
 
 
 def test_the_real_file(shared: Path) -> None:

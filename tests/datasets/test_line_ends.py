@@ -11,7 +11,7 @@ from mixlens import datasets as corpus
 from mixlens.datasets.alignments import sentences_of
 from mixlens.datasets.rows import Columns, TextRow, rows_of
 from mixlens.datasets.shards import cut_into_shards
-from mixlens.text.segments import divided, read_marks
+from mixlens.text.segments import read_marks, split_segments
 from mixlens.text.tokens import TokenRow
 
 ENDS = ("\n", "\r\n", "\r")
@@ -89,8 +89,8 @@ def test_paragraphs_and_marks(tmp_path: Path) -> None:
             (text.index(word), text.index(word) + 1) for word in ("One", "Two", "Three")
         )
         row = TokenRow(("One", "Two", "Three"), text, offsets)
-        assert [part.stop for part in divided(row, "paragraphs")] == [2, 3]
-        assert [part.stop for part in divided(row, "sentences")] == [1, 2, 3]
+        assert [part.stop for part in split_segments(row, "paragraphs")] == [2, 3]
+        assert [part.stop for part in split_segments(row, "sentences")] == [1, 2, 3]
         plain, spans = read_marks(f"=== first ==={end}One.{end}=== second ==={end}Two.")
         assert plain == "One.\nTwo."
         assert [name for name, _, _ in spans] == ["first", "second"]

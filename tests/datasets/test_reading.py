@@ -168,7 +168,7 @@ def test_real_files(shared: Path) -> None:
     ],
 )
 def test_hub_names(name: str, parts: tuple[str | None, ...]) -> None:
-    assert hub.named(name) == parts
+    assert hub.parse_hub_name(name) == parts
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf:a/b/c/d"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixlens.datasets.spelling import WRITTEN, spelled
+from mixlens.datasets.spelling import WRITTEN, join_words
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from mixlens.datasets.spelling import WRITTEN, spelled
     ],
 )
 def test_spelling(tokenised: str, plain: str) -> None:
-    assert spelled(tokenised.split())[0] == plain
+    assert join_words(tokenised.split())[0] == plain
 
 
 @given(
@@ -33,7 +33,7 @@ def test_spelling(tokenised: str, plain: str) -> None:
     )
 )
 def test_every_word_is_at_its_span(words: list[str]) -> None:
-    text, spans = spelled(words)
+    text, spans = join_words(words)
     assert [text[slice(*span)] for span in spans] == [WRITTEN.get(word, word) for word in words]
     assert text == text.strip()
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))

@@ -68,8 +68,8 @@ def test_models_that_disagree_have_no_number() -> None:
     assert math.isnan(
         cross_model_consistency.observe(case, "attention", other=classifier(1, predicts=2))
     )
-    assert cross_model_consistency.predicted(case) == "LABEL_0"
-    assert cross_model_consistency.predicted(cases()[0]) == "are"
+    assert cross_model_consistency.name_prediction(case) == "LABEL_0"
+    assert cross_model_consistency.name_prediction(cases()[0]) == "are"
 
 
 def test_other_tokens_are_compared_by_words() -> None:

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
-from mixlens.evaluating.sources import counted, rank_agreement, special
+from mixlens.evaluating.sources import rank_agreement, select_sources, special
 from mixlens.evaluations import erasure
 from tests.evaluations.sentences import agreement, cases, lens
 
@@ -122,13 +122,13 @@ def test_which_sources_count() -> None:
     case = cases()[0]
     labels = np.array(case.row.labels)
     assert list(labels[special(case)]) == ["[CLS]", "[MASK]", "[SEP]"]
-    assert not set(labels[counted(case, special_tokens=False, own=False)]) & {
+    assert not set(labels[select_sources(case, special_tokens=False, own=False)]) & {
         "[CLS]",
         "[MASK]",
         "[SEP]",
     }
-    assert list(labels[~counted(case, special_tokens=True, own=False)]) == ["[MASK]"]
-    assert list(labels[~counted(case, special_tokens=False, own=True)]) == ["[CLS]", "[SEP]"]
+    assert list(labels[~select_sources(case, special_tokens=True, own=False)]) == ["[MASK]"]
+    assert list(labels[~select_sources(case, special_tokens=False, own=True)]) == ["[CLS]", "[SEP]"]
 
 
 def test_an_unknown_word_is_a_word() -> None:

@@ -14,7 +14,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluating.planted_cases import Planted
 from mixlens.evaluating.planted_models import MARKS, TOKENS, WORDS
 from mixlens.evaluations import evaluate, planted_truth
-from mixlens.evaluations.planted_truth import cases, judged, recording_of
+from mixlens.evaluations.planted_truth import cases, judge_target, recording_of
 from mixlens.measures import list_measures
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "hand_built_models.md"
@@ -142,20 +142,20 @@ def test_a_result_counts_the_cases_that_are_right() -> None:
 
 def test_judging_by_hand() -> None:
     row = np.array([0.1, 0.5, 0.2, 0.9])
-    assert judged(row, 3, [1]) == (True, pytest.approx(0.5 / 0.8))
-    assert judged(row, 3, [2]) == (False, pytest.approx(0.2 / 0.8))
-    assert judged(row, 3, [1, 2])[0]
-    assert not judged(row, 3, [0, 1])[0]
-    assert judged(np.array([0.0, -0.5, 0.2, 0.0]), 3, [1])[0]  # sizes
-    assert not judged(np.array([0.5, 0.5, 0.0, 0.0]), 3, [1])[0]  # a tie
-    assert judged(row, 3, [3]) == (True, pytest.approx(0.9 / 1.7))
-    assert not judged(row, 1, [1])[0]
-    assert judged(np.zeros(4), 3, [3])[0]  # it names no token
-    assert math.isnan(judged(np.zeros(4), 3, [3])[1])
-    assert not judged(np.zeros(4), 3, [1])[0]
-    assert not judged(np.array([0.0, 1e-17, 0.0, 1.0]), 3, [1])[0]  # rounding is nothing
+    assert judge_target(row, 3, [1]) == (True, pytest.approx(0.5 / 0.8))
+    assert judge_target(row, 3, [2]) == (False, pytest.approx(0.2 / 0.8))
+    assert judge_target(row, 3, [1, 2])[0]
+    assert not judge_target(row, 3, [0, 1])[0]
+    assert judge_target(np.array([0.0, -0.5, 0.2, 0.0]), 3, [1])[0]  # sizes
+    assert not judge_target(np.array([0.5, 0.5, 0.0, 0.0]), 3, [1])[0]  # a tie
+    assert judge_target(row, 3, [3]) == (True, pytest.approx(0.9 / 1.7))
+    assert not judge_target(row, 1, [1])[0]
+    assert judge_target(np.zeros(4), 3, [3])[0]  # it names no token
+    assert math.isnan(judge_target(np.zeros(4), 3, [3])[1])
+    assert not judge_target(np.zeros(4), 3, [1])[0]
+    assert not judge_target(np.array([0.0, 1e-17, 0.0, 1.0]), 3, [1])[0]  # rounding is nothing
     with pytest.raises(InvalidInput):
-        judged(row, 3, [1, 3])
+        judge_target(row, 3, [1, 3])
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=3, max_size=8, unique=True), st.data())
@@ -164,16 +164,16 @@ def test_the_largest_other_token_is_the_only_right_single_source(
 ) -> None:
     target = data.draw(st.integers(0, len(row) - 1))
     others = [place for place in range(len(row)) if place != target]
-    right = [place for place in others if judged(np.array(row), target, [place])[0]]
+    right = [place for place in others if judge_target(np.array(row), target, [place])[0]]
     best = max(others, key=lambda place: row[place])
     assert right in ([best], [])  # none if the two largest are closer than the margin
-    shares = [judged(np.array(row), target, [place])[1] for place in others]
+    shares = [judge_target(np.array(row), target, [place])[1] for place in others]
     assert sum(shares) == pytest.approx(1)
 
 
 def test_the_page_is_current() -> None:
     page = PAGE.read_text("utf-8")
-    assert planted_truth.written(page, planted_truth.table()) == page, (
+    assert planted_truth.insert_table(page, planted_truth.table()) == page, (
         "run: python -m mixlens.evaluations.planted_truth"
     )
 
@@ -184,4 +184,4 @@ def test_every_measure_that_goes_wrong_has_a_reason() -> None:
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no markers"):
-        planted_truth.written("# a page", "")
+        planted_truth.insert_table("# a page", "")

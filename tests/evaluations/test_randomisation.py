@@ -16,7 +16,7 @@ from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
 from mixlens.evaluations import randomisation
-from mixlens.evaluations.randomisation import drawn_anew, random_lens, randomised, steps
+from mixlens.evaluations.randomisation import drawn_anew, random_lens, randomise_parameters, steps
 from tests.evaluations.sentences import cases, lens
 
 
@@ -45,7 +45,7 @@ def test_the_model_is_left_bit_by_bit_as_it_was(model: str) -> None:
 def test_weights_keep_their_mean_and_spread_and_norms_are_drawn_too() -> None:
     model = lens().model
     everything = frozenset(name for name, _ in model.named_parameters())
-    copied = randomised(model, everything, 0)
+    copied = randomise_parameters(model, everything, 0)
     weights = [dict(one.named_parameters()) for one in (model, copied)]
     pairs = {name: (weights[0][name].detach(), weights[1][name].detach()) for name in everything}
     for name, (old, new) in pairs.items():
@@ -88,7 +88,7 @@ def test_steps_go_down_from_the_last_layer() -> None:
 def test_a_step_changes_its_layers_only_and_shares_the_rest() -> None:
     case = cases()[0]
     _, names = steps(lens().model, case.recording.structure)[1]
-    copied: Any = randomised(lens().model, names, 0)
+    copied: Any = randomise_parameters(lens().model, names, 0)
     for (name, old), (_, new) in zip(
         lens().model.named_parameters(), copied.named_parameters(), strict=True
     ):
@@ -135,7 +135,9 @@ def test_it_is_the_correlation_with_the_random_models_row() -> None:
     for correlation, (_, names) in zip(
         seen["signed"], steps(case.lens.model, case.recording.structure), strict=True
     ):
-        other = Case(Lens(randomised(case.lens.model, names), lens().tokenizer), case.example)
+        other = Case(
+            Lens(randomise_parameters(case.lens.model, names), lens().tokenizer), case.example
+        )
         expected = spearmanr(
             case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]
         ).statistic
@@ -167,7 +169,7 @@ def test_independent_layers() -> None:
 def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> None:
     case = Case(classifier().lens, classifier().example)
     predicted = int(case.recording.output.logits.argmax())
-    assert randomisation.asked(case) == {"label": predicted}
+    assert randomisation.select_output(case) == {"label": predicted}
     randomisation.observe(case, "gradient_norm")
     (beside,) = case._others.values()
     (key,) = beside._maps

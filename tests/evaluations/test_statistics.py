@@ -11,10 +11,10 @@ from scipy import stats
 
 from mixlens.evaluating import statistics as _statistics
 from mixlens.evaluating.statistics import (
-    adjusted,
+    adjust_p_values,
     difference_p,
     interval_of,
-    known_mean,
+    nan_mean,
     spearman,
     spearman_rows,
 )
@@ -50,7 +50,7 @@ def test_spearman_of_too_little_or_of_nan_is_nan() -> None:
 
 def test_a_mean_over_known_entries() -> None:
     nan = math.nan
-    mean = known_mean([[1.0, nan, nan], [3.0, 2.0, nan]])
+    mean = nan_mean([[1.0, nan, nan], [3.0, 2.0, nan]])
     assert mean[:2].tolist() == [2, 2]
     assert math.isnan(mean[2])
 
@@ -124,19 +124,19 @@ def test_p_of_equal_of_clearly_different_and_of_no_pairs() -> None:
 def test_holm_by_hand() -> None:
     # in order .01, .02, .03, .04: times 4, 3, 2, 1 = .04, .06, .06, .04, and none below the one
     # before it
-    assert adjusted([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert adjusted([0.5, 0.9]) == pytest.approx([1.0, 1.0])
-    with_nan = adjusted([0.01, math.nan, 0.04])  # what was not asked is not corrected for
+    assert adjust_p_values([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert adjust_p_values([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    with_nan = adjust_p_values([0.01, math.nan, 0.04])  # what was not asked is not corrected for
     assert with_nan[0] == pytest.approx(0.02)
     assert math.isnan(with_nan[1])
     assert with_nan[2] == pytest.approx(0.04)
-    assert adjusted([]) == []
+    assert adjust_p_values([]) == []
 
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_keeps_the_order_and_only_raises(values: list[float]) -> None:
-    raised = adjusted(values)
+    raised = adjust_p_values(values)
     assert all(value <= new <= 1 for value, new in zip(values, raised, strict=True))
     order = np.argsort(values, kind="stable")
     assert all(np.diff(np.array(raised)[order]) >= 0)

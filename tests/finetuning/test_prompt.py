@@ -18,7 +18,7 @@ from mixlens import EmptyInput, InvalidInput, Lens, MissingTokenizer
 from mixlens.finetuning import Settings, halves, prompt_finetuned
 from mixlens.finetuning.classification import classifier
 from mixlens.finetuning.prompt import choices, prompts
-from mixlens.finetuning.scoring import Objective, padded, scored
+from mixlens.finetuning.scoring import Objective, pad_batch, score_choices
 from mixlens.finetuning.training_data import token_inputs
 from tests.conformance.zoo import built
 from tests.finetuning.sentences import agreement, labelled
@@ -85,9 +85,11 @@ def test_the_choice_in_a_batch_is_that_of_each_text_alone(
         place=items[0].place - 1,
     )
     with torch.inference_mode():
-        batched = choices(given.model(**padded(items, given.tokenizer.pad_token_id)).logits, items)
+        batched = choices(
+            given.model(**pad_batch(items, given.tokenizer.pad_token_id)).logits, items
+        )
         alone = torch.cat(
-            [choices(given.model(**padded([item], 0)).logits, [item]) for item in items]
+            [choices(given.model(**pad_batch([item], 0)).logits, [item]) for item in items]
         )
     assert torch.allclose(batched, alone, atol=1e-4)
     text = (
@@ -110,8 +112,8 @@ def test_the_choice_in_a_batch_is_that_of_each_text_alone(
 def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
     items = prompts(lens, agreement(), 128, Counter())
     task = Objective(choices, lens.tokenizer.pad_token_id)
-    forward = scored(lens.model, items, task, FAST)
-    backward = scored(lens.model, items[::-1], task, FAST)
+    forward = score_choices(lens.model, items, task, FAST)
+    backward = score_choices(lens.model, items[::-1], task, FAST)
     assert forward.chosen == backward.chosen[::-1]
     assert forward.loss == pytest.approx(backward.loss, rel=1e-5)
 

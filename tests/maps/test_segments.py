@@ -12,7 +12,7 @@ import pytest
 import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.errors import InvalidInput
-from mixlens.text.segments import FIRST, divided, read_marks
+from mixlens.text.segments import FIRST, read_marks, split_segments
 
 TEXT = (
     'The keys are old. "Are they?" Nobody knows\nthe answer...\n\nThe second paragraph is here.'
@@ -31,7 +31,7 @@ def texts_by(by: str) -> dict[str, str]:
     assert row.text is not None
     assert row.offsets is not None
     texts = {}
-    for name, start, stop in divided(row, by):
+    for name, start, stop in split_segments(row, by):
         if name != "(other)":
             texts[name] = row.text[row.offsets[start][0] : row.offsets[stop - 1][1]].strip()
     return texts
@@ -58,7 +58,7 @@ def test_sums_lose_nothing_and_the_first_token_is_apart() -> None:
     assert merged.source_tokens[0] == FIRST
     np.testing.assert_allclose(merged.scores.sum(-1), whole.scores.sum(-1), rtol=1e-6)
     np.testing.assert_array_equal(merged.scores[..., 0], whole.scores[..., 0])
-    for name, start, stop in divided(whole.source_row, "sentences"):
+    for name, start, stop in split_segments(whole.source_row, "sentences"):
         if name.startswith("sentence"):
             column = merged.source_tokens.index(name)
             expected = whole.scores[..., start:stop].astype(float).sum(-1)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from mixlens.errors import InvalidInput
-from mixlens.papers import experiments, module, names, papers, resolved
+from mixlens.papers import experiments, module, names, papers, resolve_experiment
 from mixlens.papers.reproduction import reproduce
 from tests.papers.settings import COARSE, FAST, data_of, lens_for, run_paper
 
@@ -100,7 +100,7 @@ def test_every_row_of_the_papers_is_there() -> None:
     }
     for paper, parts in wanted.items():
         for part in parts.split():
-            assert resolved(f"{paper}/{part}") in names()
+            assert resolve_experiment(f"{paper}/{part}") in names()
 
 
 @pytest.mark.smoke

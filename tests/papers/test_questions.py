@@ -9,7 +9,7 @@ from typing import Any
 from mixlens import Lens
 from mixlens.datasets import Example
 from mixlens.evaluating.case import Case
-from mixlens.papers.questions import QuestionReader, Sent, packed
+from mixlens.papers.questions import QuestionReader, Sent, pack_questions
 from mixlens.runs.engines import Engine
 from mixlens.runs.job import ModelSource
 from mixlens.runs.observing import Workers
@@ -22,7 +22,7 @@ def asked(case: Case, *, other: Lens, number: int) -> int:
 def test_a_model_is_replaced_by_its_name() -> None:
     lens, other = Lens.bundled(), Lens.bundled("causal")
     questions = {"q": partial(asked, other=other, number=3)}
-    content = packed(questions, lens, other)
+    content = pack_questions(questions, lens, other)
     assert len(content) < 1000, "no weights are inside"
     there = Lens.bundled("causal")
     loaded = QuestionReader(io.BytesIO(content), {"lens": lens, "other": there}).load()
@@ -38,7 +38,7 @@ def test_a_worker_loads_both_models_and_answers() -> None:
         other=ModelSource(name="mixlens/bundled/causal"),
     )
     questions = {"q": partial(asked, other=other, number=3)}
-    sent = Sent(workers=workers, packed=packed(questions, lens, other), measure_options={})
+    sent = Sent(workers=workers, packed=pack_questions(questions, lens, other), measure_options={})
     started = sent.start()
     question: Any = started.questions["q"]
     assert type(question.keywords["other"].model) is type(other.model)

@@ -17,7 +17,7 @@ from mixlens.datasets.examples import Example
 from mixlens.errors import InvalidInput
 from mixlens.papers import module
 from mixlens.papers.contracts import Outcome, Setting
-from mixlens.papers.folder import published
+from mixlens.papers.folder import select_published
 from mixlens.papers.reproduction import data_path, reproduce
 from tests.papers.settings import COARSE, dataset_for, lens_for
 
@@ -108,10 +108,13 @@ def test_published_numbers_stand_beside_the_papers_own_model_and_data_only() -> 
     spec = module("brunner2020/fig3a").SPEC
     own = "/data/glue/mrpc/dev.tsv"
     assert (
-        published(spec, "google-bert/bert-base-uncased", own) == spec.published["bert-base-uncased"]
+        select_published(spec, "google-bert/bert-base-uncased", own)
+        == spec.published["bert-base-uncased"]
     )
-    assert published(spec, "google-bert/bert-base-uncased", "/data/glue/sst2/dev.tsv") is None
-    assert published(spec, "roberta-base", own) is None
+    assert (
+        select_published(spec, "google-bert/bert-base-uncased", "/data/glue/sst2/dev.tsv") is None
+    )
+    assert select_published(spec, "roberta-base", own) is None
 
 
 def test_data_is_found_below_a_folder_of_data_sets(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 import mixlens
 from mixlens import Lens
 from mixlens.text.input_checks import check_numbers, check_range, check_shapes
-from mixlens.text.inputs import prepared
+from mixlens.text.inputs import prepare_inputs
 from mixlens.text.padding import real_tokens_first
 from tests.conformance.zoo import ZOO, built, inputs
 
@@ -107,4 +107,4 @@ def test_positions_move_with_their_tokens() -> None:
 def test_invalid_texts(given: Any, words: str) -> None:
     lens = Lens.bundled()
     with pytest.raises(mixlens.InvalidInput, match=words):
-        prepared(lens.model, lens.tokenizer, given)
+        prepare_inputs(lens.model, lens.tokenizer, given)

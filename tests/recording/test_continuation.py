@@ -19,7 +19,7 @@ import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
 from mixlens.measuring.measure import measure_together
-from mixlens.views.plots.chosen import described
+from mixlens.views.plots.chosen import format_caption
 from tests.conformance.zoo import built, randomised
 from tests.measures import models
 
@@ -481,6 +481,6 @@ def test_provenance_names_the_token_that_labels_a_target() -> None:
     read = lens.measure("attention", ("It is", "ja"), site="cross")
     assert produced.provenance["target_names"] == "the token produced"
     assert read.provenance["target_names"] == "the token read"
-    assert "targets named by the token produced" in described(produced)
-    assert "targets named by the token read" in described(read)
+    assert "targets named by the token produced" in format_caption(produced)
+    assert "targets named by the token read" in format_caption(read)
     assert "target_names" not in bundled().measure("attention", PROMPT).provenance

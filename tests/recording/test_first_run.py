@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.session import open_session
 from tests.conformance.zoo import built, inputs
 
@@ -112,7 +112,7 @@ def test_hooks_keep_their_order_and_options() -> None:
 
     handle = part.register_forward_pre_hook(once, with_kwargs=True)
     part.register_forward_pre_hook(lambda module, args: calls.append("always"))
-    with restored(part):
+    with restore_on_exit(part):
         part(torch.ones(1, 2))
         part(torch.ones(1, 2))
     assert calls == ["once", "always", "always"]

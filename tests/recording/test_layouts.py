@@ -12,7 +12,7 @@ from torch import Tensor
 import mixlens
 from mixlens.capture.attention_call import AttentionCall, Listener
 from mixlens.capture.batch_axes import Blocks, Bounds, batch_axes, row_copies
-from mixlens.capture.packed_attention import PackedAttention, placed
+from mixlens.capture.packed_attention import PackedAttention, combine_packed_calls
 from mixlens.contracts import AttentionKind
 from tests.zoo import native
 from tests.zoo.models import entries
@@ -28,7 +28,7 @@ def attention(tokens: int, heads: int = 2, d_head: int = 3) -> AttentionCall:
 
 def test_pieces_are_blocks_of_the_whole_map() -> None:
     calls = [attention(count) for count in (2, 3, 2, 3)]  # two rows of five tokens
-    (whole,) = placed(calls, 2, 5)
+    (whole,) = combine_packed_calls(calls, 2, 5)
     assert whole.weights.shape == (2, 2, 5, 5)
     assert torch.equal(whole.weights[1, :, :2, :2], calls[2].weights[0])
     assert not whole.weights[1, :, :2, 2:].any()
@@ -39,7 +39,7 @@ def test_one_call_for_all_rows_is_cut_into_rows() -> None:
     calls = [attention(count) for count in (4, 4)]
     both = torch.block_diag(*(call.weights[0, 0] for call in calls))[None, None]
     values = torch.cat([call.values[:, :1] for call in calls], 2)
-    (whole,) = placed(
+    (whole,) = combine_packed_calls(
         [AttentionCall(both, values, (both @ values).transpose(1, 2), "interface")], 2, 4
     )
     assert torch.equal(whole.weights[1, 0], calls[1].weights[0, 0])

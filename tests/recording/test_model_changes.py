@@ -25,7 +25,7 @@ from mixlens.maps.attention_identifiability import identifiability
 from mixlens.maps.encoder_decoder import alti_through
 from mixlens.maps.routes import routes
 from mixlens.model.restore_model import MARKS
-from mixlens.text.inputs import prepared
+from mixlens.text.inputs import prepare_inputs
 from tests.conformance.zoo import built, inputs
 
 Undo = Callable[[], Any]
@@ -531,7 +531,9 @@ def test_nested_inputs_and_arrays_are_copied() -> None:
     encoded: Any = BaseModelOutput(states, (states.clone(),))  # type: ignore[arg-type]
     ids = given["decoder_input_ids"].numpy()
     first = ids.copy()
-    tensors = prepared(model, None, {"encoder_outputs": encoded, "decoder_input_ids": ids}).tensors
+    tensors = prepare_inputs(
+        model, None, {"encoder_outputs": encoded, "decoder_input_ids": ids}
+    ).tensors
     encoded.last_hidden_state.zero_()
     encoded.hidden_states[0].zero_()
     ids[:] = 5

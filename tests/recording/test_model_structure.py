@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mixlens.contracts import AttentionKind
 from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
-from mixlens.structure.model_structure import assembled
+from mixlens.structure.model_structure import assemble_structure
 
 
 def layer(path: str, *kinds: AttentionKind) -> LayerStructure:
@@ -30,11 +30,11 @@ def test_two_stacks_with_cross_attention_are_two_sites() -> None:
     layers += [
         layer(f"{stack}.layers.{i}", *both) for stack in ("reader", "writer") for i in (0, 1)
     ]
-    structure = assembled("interface", layers, {}, whole=False)
+    structure = assemble_structure("interface", layers, {}, whole=False)
     assert list(structure.sites) == ["vision", "reader", "reader.cross", "writer", "writer.cross"]
     for name in ("reader", "writer"):
         site = structure.site(f"{name}.cross")
         assert site.kind is AttentionKind.CROSS
         assert site.stack.name == name
-    one = assembled("interface", layers[:4], {}, whole=False)
+    one = assemble_structure("interface", layers[:4], {}, whole=False)
     assert list(one.sites) == ["encoder", "decoder", "cross"]

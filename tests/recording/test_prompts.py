@@ -11,7 +11,7 @@ import torch
 from mixlens import EmptyInput, InvalidInput, Lens, MixlensError
 from mixlens.errors import MissingTokenizer
 from mixlens.text.prompts import prompt_of, with_answer
-from mixlens.text.segments import divided
+from mixlens.text.segments import split_segments
 from mixlens.text.tokens import Segment, TokenRow
 
 HELLO = [{"role": "user", "content": "Hello there"}]
@@ -58,11 +58,11 @@ def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None
     row = prompt_of(tokenizer, HELLO).row
     assert [part.name for part in row.segments or ()] == ["chat"]
     with pytest.raises(InvalidInput, match="the chat template changes the messages"):
-        divided(row, "turns")
+        split_segments(row, "turns")
     with pytest.raises(InvalidInput, match="are unknown: the tokenizer has no offset mapping"):
-        divided(replace(row, offsets=None), "turns")
+        split_segments(replace(row, offsets=None), "turns")
     with pytest.raises(InvalidInput, match="Pass the messages of a chat"):
-        divided(prompt_of(tokenizer, "Hello there").row, "turns")
+        split_segments(prompt_of(tokenizer, "Hello there").row, "turns")
     tokenizer.chat_template = "{{ raise_exception('no system message') }}"
     with pytest.raises(InvalidInput, match=r"rejects these messages .no system message"):
         prompt_of(tokenizer, HELLO)

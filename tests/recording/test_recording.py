@@ -62,7 +62,9 @@ def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPat
     for layer in lens.record(inputs("beit")).layers():
         layer.sites()
     structures = []
-    monkeypatch.setattr(model_discovery, "discovered", lambda *args: structures.append(args))
+    monkeypatch.setattr(
+        model_discovery, "discover_structure", lambda *args: structures.append(args)
+    )
     lens.record(inputs("beit"))
     assert not structures, "unchanged weights need no second discovery"
 
@@ -358,7 +360,7 @@ def test_an_argument_that_is_broadcast_in_this_batch_serves_every_row() -> None:
     hidden, shared, own = torch.randn(2, 3, 4), torch.randn(1, 2, 3, 3), torch.randn(2, 2, 3, 3)
     axes = (BatchAxis(0, 1),) * 3
     call = LayerCall("", torch.nn.Identity(), (hidden, shared, own), {})
-    args, _ = rerun.expanded(call, (axes, {}), row=1, copies=3)
+    args, _ = rerun.repeat_arguments(call, (axes, {}), row=1, copies=3)
     assert torch.equal(args[0], hidden[1].expand(3, -1, -1))
     assert torch.equal(args[1], shared)
     assert torch.equal(args[2], own[1].expand(3, -1, -1, -1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mixlens.capture.attention_call import Visibility, seen_through
+from mixlens.capture.attention_call import Visibility, find_visible
 
 LOWER = torch.ones(5, 5).tril().bool()
 
@@ -25,15 +25,15 @@ def test_every_number_that_stands_for_a_mask_hides(low: float, dtype: torch.dtyp
 
 def test_biases_hide_nothing() -> None:
     far = -64.0 * (torch.arange(50)[:, None] - torch.arange(50)).abs()
-    assert bool(seen_through(far).all())
+    assert bool(find_visible(far).all())
     assert not Visibility(far[None, None]).hides_later
-    assert bool(seen_through(torch.ones(5, 5)).all())
+    assert bool(find_visible(torch.ones(5, 5)).all())
 
 
 def test_a_row_that_is_masked_throughout_is_uniform_unless_it_is_infinite() -> None:
     lowest = torch.full((1, 4), torch.finfo(torch.float32).min)
-    assert bool(seen_through(lowest).all())
-    assert not bool(seen_through(torch.full((1, 4), -torch.inf)).any())
+    assert bool(find_visible(lowest).all())
+    assert not bool(find_visible(torch.full((1, 4), -torch.inf)).any())
 
 
 def test_heads_that_agree_are_one() -> None:

@@ -130,7 +130,7 @@ def test_a_second_run_is_rejected_while_the_first_one_writes(
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 0.2)
     corpus, out = _uploaded(whole[0], bucket / "twice.txt"), bucket / "twice"
-    with lease.leased(out, ".lease"):
+    with lease.acquire_lease(out, ".lease"):
         with pytest.raises(
             InvalidInput, match=rf"in use by another run \(process {os.getpid()} on"
         ):
@@ -180,7 +180,7 @@ def test_a_lease_of_another_machine_expires(
     old = {"machine": "other 1 2", "process": os.getpid(), "began": "long ago", "beat": 3}
     (out / ".lease.old.json").write_bytes(json.dumps(old).encode())
     (out / ".lease.bad.json").write_bytes(b"{")
-    with lease.leased(out, ".lease") as held:
+    with lease.acquire_lease(out, ".lease") as held:
         assert [path.name for path in out.glob(".lease*")] == [held.path.name]
         held.require_held()
         held._last -= 2.0  # suspended for longer than the expiry
@@ -193,7 +193,7 @@ def test_a_run_whose_lease_was_taken_ends(
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 0.05)
     out = bucket / "taken"
-    with lease.leased(out, ".lease") as held:
+    with lease.acquire_lease(out, ".lease") as held:
         held.path.unlink()
         deadline = time.monotonic() + 60
         while not held._lost:
@@ -210,7 +210,7 @@ def test_of_runs_that_begin_at_once_one_goes_first(bucket: ObjectPath) -> None:
 
     def work(_: int) -> str:
         try:
-            with lease.leased(out, ".lease"):
+            with lease.acquire_lease(out, ".lease"):
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.3)

@@ -17,7 +17,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.contracts import Facts
 from mixlens.maps.one_row import target_row
 from mixlens.measures import list_measures
-from mixlens.text.segments import divided
+from mixlens.text.segments import split_segments
 from mixlens.text.tokens import TokenRow
 from tests.viewer.browser import AXE, launched, needs_axe, needs_browser, opened
 
@@ -310,7 +310,7 @@ def test_headline_and_panel_speak_of_one_target(
     if page_of == "segments":
         maps = maps.segments(by)
     elif page_of == "tokens with segments":
-        row = replace(maps.source_row, segments=divided(maps.source_row, by))
+        row = replace(maps.source_row, segments=split_segments(maps.source_row, by))
         maps = replace(maps, source_row=row, target_row=row)
     maps.to_html(tmp_path / "out.html")
     with opened(browser) as (page, wrong):

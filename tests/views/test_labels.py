@@ -9,7 +9,13 @@ import pytest
 from mixlens.text.tokens import TokenRow
 from mixlens.views import fonts
 from mixlens.views.fonts import MISSING, MissingGlyphWarning, families_for, without_missing
-from mixlens.views.labels import is_right_to_left, named_ticks, printable, shortened, token_labels
+from mixlens.views.labels import (
+    is_right_to_left,
+    named_ticks,
+    printable,
+    shorten_label,
+    token_labels,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -46,7 +52,7 @@ def test_long_axes_name_every_few_tokens() -> None:
     assert names[1] == "3 t3"
     assert note == ", every 3rd token labelled"
     assert named_ticks(["a", "b"], 5) == ([0, 1], ["a", "b"], "")
-    assert len(shortened("x" * 80)) <= 26
+    assert len(shorten_label("x" * 80)) <= 26
 
 
 def test_direction_is_that_of_the_first_letter() -> None:

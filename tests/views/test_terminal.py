@@ -83,10 +83,10 @@ def test_blocks_are_even_and_complete() -> None:
 
 
 def test_ranked_sources_have_bars_by_size() -> None:
-    first, second = printed(terminal.ranked([("[CLS]", 0, -0.5), ("dogs", 2, 0.25)]))
+    first, second = printed(terminal.build_ranking([("[CLS]", 0, -0.5), ("dogs", 2, 0.25)]))
     assert first.split() == ["1.", "[CLS]", "0", "-0.500", "█" * 24]
     assert second.split() == ["2.", "dogs", "2", "0.250", "█" * 12]
-    assert printed(terminal.ranked([("a", 0, 0.0)])) == ["1. a 0 0"]
+    assert printed(terminal.build_ranking([("a", 0, 0.0)])) == ["1. a 0 0"]
 
 
 def test_numbers_keep_their_digits() -> None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import mixlens
 from mixlens.errors import MixlensError, ModelChanged
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 from mixlens.text.vocabulary import predicts_classes
 from tests.zoo.checks import Examination, Result, examined, first_row
 from tests.zoo.children import described
@@ -185,7 +185,7 @@ class Rules:
             asked["position"] = 0
             logits = logits[:, 0]
         texts = torch.arange(recording.batch)
-        numbers = explained(recording, of=of, **asked)(recording.output, texts)
+        numbers = select_explained(recording, of=of, **asked)(recording.output, texts)
         function = _function(self.entry.name, problem, logits) if of == "probability" else _identity
         expected = function(logits)[:, chosen]
         error = float((numbers - expected).abs().max() / expected.abs().max().clamp_min(1e-9))

@@ -16,8 +16,8 @@ from torch import nn
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.measuring.answer_odds import require_causal
 from mixlens.recording.recording import Recording
-from mixlens.text.continuation import continued
-from mixlens.text.encoding import decoded
+from mixlens.text.continuation import continue_prompt
+from mixlens.text.encoding import decode_ids
 from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
 from mixlens.text.prompts import Given, prompt_of
 from mixlens.text.segments import (
@@ -26,9 +26,9 @@ from mixlens.text.segments import (
     OTHER,
     By,
     Spans,
-    divided,
     named_parts,
     spans_of,
+    split_segments,
 )
 from mixlens.text.tokens import TokenRow
 
@@ -77,7 +77,7 @@ def read_answered_prompt(
         return _of_recording(model, given, answer, options)
     own = prompt_of(tokenizer, given)
     require_causal(model, own.ids)
-    made = continued(model, tokenizer, given, answer=answer, options=options)
+    made = continue_prompt(model, tokenizer, given, answer=answer, options=options)
     produced, places = made.ready.produced, made.targets
     assert produced is not None  # it is a continuation
     before = tuple(made.ready.tensors["input_ids"][0].tolist())
@@ -165,7 +165,7 @@ def _cut(row: TokenRow, end: int) -> TokenRow:
 
 
 def _text_of(tokenizer: Any, ids: Sequence[int]) -> str:
-    return " ".join(map(str, ids)) if tokenizer is None else decoded(tokenizer, list(ids))
+    return " ".join(map(str, ids)) if tokenizer is None else decode_ids(tokenizer, list(ids))
 
 
 # ---------------------------------------------------------------------------------------- passages
@@ -182,7 +182,7 @@ def find_passages(row: TokenRow, segments: By, mask: Sequence[bool] | None = Non
         return _token_ranges(row, segments, [True] * len(row) if mask is None else mask)
     by = _inside_turns(row, segments) if isinstance(segments, str) else segments
     by_name: dict[str, list[int]] = {}
-    for part in divided(row, by):
+    for part in split_segments(row, by):
         if part.name not in (OTHER, ANSWER):
             by_name.setdefault(part.name, []).extend(range(part.start, part.stop))
     if not by_name:

@@ -30,7 +30,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference, rounding
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -40,7 +40,7 @@ from mixlens.replay.explained_output import logits_of
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.generation import with_mask
-from mixlens.text.inputs import made_ready
+from mixlens.text.inputs import normalise_inputs
 from mixlens.text.tokens import whole_numbers
 
 
@@ -77,7 +77,7 @@ class BlockedAnswers:
         self.calls, self.total = _attention_calls(model, structure)
         self.layers = len(self.calls)
         self.batch_size = batch_size if self._may_be_batched() else 1
-        with torch.no_grad(), restored(model):
+        with torch.no_grad(), restore_on_exit(model):
             self.whole: Tensor = logits_of(forward(model, self.tensors))[0, -self.last :]
         text = self.tensors["input_ids"][0].tolist()
         self._known = keys_and_values(model, text, self.last) if reuse else None
@@ -122,7 +122,7 @@ class BlockedAnswers:
             name: value.expand(copies, *value.shape[1:]) if isinstance(value, Tensor) else value
             for name, value in self.tensors.items()
         }
-        with self._blocked(edges), restored(self.model):
+        with self._blocked(edges), restore_on_exit(self.model):
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
     def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
@@ -214,10 +214,10 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
     """Return model inputs that contain the prompt and the answer without its last token."""
     if prompt.start is None:
         ids = [*prompt.ids, *prompt.answer_ids[:-1]]
-        return made_ready(model, with_mask(model, {"input_ids": torch.tensor([ids])}))
+        return normalise_inputs(model, with_mask(model, {"input_ids": torch.tensor([ids])}))
     begun = [prompt.start, *prompt.answer_ids[:-1]]
     tensors = with_mask(model, {"input_ids": torch.tensor([prompt.ids])})
-    return made_ready(model, {**tensors, "decoder_input_ids": torch.tensor([begun])})
+    return normalise_inputs(model, {**tensors, "decoder_input_ids": torch.tensor([begun])})
 
 
 def _attention_calls(model: nn.Module, structure: ModelStructure) -> tuple[dict[int, int], int]:

@@ -14,7 +14,7 @@ from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, no_such
 from mixlens.maps.provenance import versions
 from mixlens.model.session import open_session
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
-from mixlens.text.prompts import tokenised
+from mixlens.text.prompts import tokenise_prompt
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def _site(recording: Recording) -> str:
 def _require_positions(lens: Lens, prompt: PromptParts) -> None:
     """Raise `InputTooLong` with the name of the longest document if the prompt is too long."""
     limit = position_limit(lens.model)
-    ids, _ = tokenised(lens.tokenizer, prompt.text, specially=prompt.adds_special)
+    ids, _ = tokenise_prompt(lens.tokenizer, prompt.text, specially=prompt.adds_special)
     if limit is None or len(ids) <= limit:
         return
     lengths = {
         part.name: len(
-            tokenised(lens.tokenizer, prompt.text[part.start : part.stop], specially=False)[0]
+            tokenise_prompt(lens.tokenizer, prompt.text[part.start : part.stop], specially=False)[0]
         )
         for part in prompt.documents
     }

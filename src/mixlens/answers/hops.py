@@ -34,7 +34,7 @@ from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.recording import Recording
-from mixlens.text.tokens import TokenRow, resolved, whole_numbers
+from mixlens.text.tokens import TokenRow, resolve_positions, whole_numbers
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -314,7 +314,7 @@ class _HopSpans:
 def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
     numbers = _listed(given, what)
     try:
-        return tuple(sorted(set(resolved(numbers, count))))
+        return tuple(sorted(set(resolve_positions(numbers, count))))
     except IndexError:
         outside = next(place for place in numbers if not -count <= place < count)
         raise InvalidInput(

@@ -30,11 +30,11 @@ from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.target_row import shares
 from mixlens.measures import list_measures, refusal, scores_layers, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
-from mixlens.measuring.context_citing import drawn_masks, require_lasso, shortened, surrogate
+from mixlens.measuring.context_citing import drawn_masks, keep_segments, require_lasso, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
 from mixlens.recording.passed_layers import PassedLayers
-from mixlens.text.prompts import tokenised
+from mixlens.text.prompts import tokenise_prompt
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -308,8 +308,10 @@ def _context_cite(
     begun = recording.inputs.get("decoder_input_ids")
     masks = drawn_masks(ABLATIONS, len(units), 0)
     different, again = np.unique(masks, axis=0, return_inverse=True)
-    texts = [shortened(prompt.text, _spans(units), kept) for kept in different.tolist()]
-    prompts = [tokenised(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts]
+    texts = [keep_segments(prompt.text, _spans(units), kept) for kept in different.tolist()]
+    prompts = [
+        tokenise_prompt(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts
+    ]
     start = None if begun is None else int(begun[0, 0])
     model = lens.model
     with open_session(model, restores=False):

@@ -23,7 +23,7 @@ from mixlens.answers.answered_prompt import AnsweredPrompt
 from mixlens.kernels.differences import difference, rounding
 from mixlens.measuring.answer_odds import read_answers
 from mixlens.model.placement import entry_device, raise_if_out_of_memory
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.rotary import depends_on_length
 from mixlens.replay.explained_output import logits_of
 from mixlens.text.input_checks import takes_decoder_ids
@@ -82,7 +82,7 @@ def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: i
     known = inspect.signature(model.forward).parameters
     options: dict[str, Any] = {"logits_to_keep": last} if "logits_to_keep" in known else {}
     options |= {"attention_mask": seen} if "attention_mask" in known else {}
-    with restored(model):
+    with restore_on_exit(model):
         output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
     return logits_of(output)[:, -last:]
 

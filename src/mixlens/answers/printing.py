@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mixlens.answers.answer_parts import OWN_WORDS
 from mixlens.answers.prompt_parts import QUESTION, WHOLE
-from mixlens.errors import counted
+from mixlens.errors import format_count
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer, RankedPassage
@@ -90,7 +90,7 @@ def _notes(answer: Answer, width: int, *, is_cited: bool) -> list[str]:
     if len(answer.methods) > 1:
         notes += _agreement(answer)
     if "cut_at" in answer.provenance:
-        length = counted(answer.provenance["cut_at"], "token")
+        length = format_count(answer.provenance["cut_at"], "token")
         notes.append(
             f"The answer was cut after {length}. Allow more with max_new_tokens, or --generate on"
             " the command line."
@@ -104,8 +104,8 @@ def _agreement(answer: Answer) -> list[str]:
     compared = answer.agreement()
     same = sum(each.agree for each in compared)
     lines = [
-        f"{counted(len(answer.methods), 'method')} agree on the best passage for {same} of"
-        f" {counted(len(compared), 'sentence')}."
+        f"{format_count(len(answer.methods), 'method')} agree on the best passage for {same} of"
+        f" {format_count(len(compared), 'sentence')}."
     ]
     for each in compared:
         if not each.agree:

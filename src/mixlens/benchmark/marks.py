@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixlens.benchmark.standings import ROUNDING, SIGNIFICANT, Column
-from mixlens.evaluating.statistics import adjusted, difference_p
+from mixlens.evaluating.statistics import adjust_p_values, difference_p
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,11 @@ def marks_of(
     best = max(rivals, key=lambda m: scores[m]) if rivals else None
     others = [m for m in there if m != best]
     judged = [m for m in there if m != baseline and baseline not in column.itself]
-    p_best = dict(zip(others, adjusted([_p(column, best, m, seed) for m in others]), strict=True))
+    p_best = dict(
+        zip(others, adjust_p_values([_p(column, best, m, seed) for m in others]), strict=True)
+    )
     p_random = dict(
-        zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True)
+        zip(judged, adjust_p_values([_p(column, baseline, m, seed) for m in judged]), strict=True)
     )
     compared = set(judged) if baseline in there else set()
     floor = column.results[baseline].value if compared else math.nan

@@ -72,9 +72,11 @@ def make_plan(
     """
     specs = known_evaluations()
     usual = [name for name, spec in specs.items() if spec.by_default]
-    chosen = _known(usual if evaluations is None else evaluations, tuple(specs), "evaluation")
+    chosen = _choose_names(
+        usual if evaluations is None else evaluations, tuple(specs), "evaluation"
+    )
     judges = [name for name, spec in specs.items() if spec.judges_data and kind in spec.kinds]
-    _known(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
+    _choose_names(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
     left_out: dict[str, str] = {}
     groups: dict[str, list[str]] = {"measure": [], "model": [], "own": []}
     for name in dict.fromkeys((*chosen, *judges)):
@@ -88,7 +90,7 @@ def make_plan(
             "No evaluation applies: "
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
-    wanted = _known(measures, measure_names(), "measure")
+    wanted = _choose_names(measures, measure_names(), "measure")
     return Plan(
         measures=wanted if BASELINE in wanted else (*wanted, BASELINE),
         of_measures=tuple(groups["measure"]),
@@ -100,7 +102,7 @@ def make_plan(
     )
 
 
-def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
+def _choose_names(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
     if chosen is None or list(chosen) == ["all"]:
         return tuple(known)
     for name in chosen:
@@ -112,7 +114,7 @@ def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tup
 def _reason(name: str, kinds: Sequence[str], kind: str, extras: Mapping[str, Any]) -> str | None:
     if kinds and kind not in kinds:
         return f"it needs {' or '.join(kinds)} examples, not {kind} examples"
-    needs = [key for key in _needed(module(name)) if extras.get(key) is None]
+    needs = [key for key in _list_required(module(name)) if extras.get(key) is None]
     return None if not needs else _NEEDS.get(needs[0], f"it needs {needs[0]}=")
 
 
@@ -125,7 +127,7 @@ def _parameters(module: ModuleType, function: str) -> Mapping[str, inspect.Param
     )
 
 
-def _needed(module: ModuleType) -> list[str]:
+def _list_required(module: ModuleType) -> list[str]:
     return [
         name
         for name, parameter in _parameters(module, "observe").items()

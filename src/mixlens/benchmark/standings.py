@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mixlens.evaluating.statistics import adjusted, drawn_counts
+from mixlens.evaluating.statistics import adjust_p_values, drawn_counts
 from mixlens.evaluations import Result
 
 SIGNIFICANT = 0.05
@@ -124,7 +124,7 @@ def standings(
         key=lambda i: (judged[i] * 2 < len(columns), math.isnan(mean[i]), mean[i]),
     )
     first = next((i for i in order if measures[i] != baseline), order[0])
-    p_values = adjusted([math.nan if i == first else _p(drawn, first, i) for i in order])
+    p_values = adjust_p_values([math.nan if i == first else _p(drawn, first, i) for i in order])
     for p, i in zip(p_values, order, strict=True):
         low, high = math.nan, math.nan
         if drawn is not None and not np.isnan(drawn[:, i]).all():

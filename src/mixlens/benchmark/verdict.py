@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mixlens.benchmark.plan import BASELINE
 from mixlens.benchmark.standings import SIGNIFICANT
-from mixlens.errors import counted
+from mixlens.errors import format_count
 from mixlens.evaluations import evaluations
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def verdict(ranking: Ranking) -> list[str]:
         m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
     ]
     if not candidates and ranking.not_judged:
-        return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
+        return [f"No measure could be judged on these data: {_join([*ranking.not_judged])}."]
     if not candidates:
         return ["There is nothing to rank, because no evaluation defines whether higher is better."]
     first = candidates[0]
@@ -34,7 +34,7 @@ def verdict(ranking: Ranking) -> list[str]:
     if not any(ranking.columns[name].of_data for name in names):
         return [
             "No measure can be recommended: no evaluation of these texts ranks measures. The "
-            f"ranks come from {_listed(names)}, which uses its own models and texts. "
+            f"ranks come from {_join(names)}, which uses its own models and texts. "
             f"{as_it_is}"
         ]
     enough = _enough(len(candidates))
@@ -45,7 +45,7 @@ def verdict(ranking: Ranking) -> list[str]:
             else f"{len(candidates)} measures from each other"
         )
         return [
-            f"Too few texts: with {counted(ranking.texts, 'text')}, no test of these data can "
+            f"Too few texts: with {format_count(ranking.texts, 'text')}, no test of these data can "
             f"tell {difference}. Pass {enough} or more. {as_it_is}"
         ]
     refusals = [*_near_chance(ranking, as_it_is), *_no_better_than_random(ranking, first)][:1]
@@ -96,7 +96,10 @@ def _rank(ranking: Ranking, measure: str) -> str:
     standing = ranking.standings[measure]
     low, high = standing.interval
     spread = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
-    judged, texts = counted(standing.judged_by, "evaluation"), counted(ranking.texts, "text")
+    judged, texts = (
+        format_count(standing.judged_by, "evaluation"),
+        format_count(ranking.texts, "text"),
+    )
     return f"mean rank {standing.mean_rank:.1f}{spread} over {judged} of {texts}"
 
 
@@ -125,11 +128,11 @@ def _answer(ranking: Ranking, first: str) -> str:
         for name, marks in ranking.marks.items()
         if name in ranks and first in marks and marks[first].is_best
     ]
-    reasons = [f"it is the best of {_listed(best)}"] if best else []
+    reasons = [f"it is the best of {_join(best)}"] if best else []
     if tested:
         reasons.append(
             "it beats random numbers in"
-            f" {_listed(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
+            f" {_join(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
         )
     because = f"; {' and '.join(reasons)}." if reasons else "."
     return f"Trust {first} first: {_rank(ranking, first)}{because}"
@@ -141,9 +144,7 @@ def _caveats(
     standing = ranking.standings[first]
     close = [m for m in candidates[1:] if ranking.standings[m].p_first >= SIGNIFICANT]
     if close:
-        yield (
-            f"Not different from it by mean rank: {_listed(close)}. The difference may be chance."
-        )
+        yield (f"Not different from it by mean rank: {_join(close)}. The difference may be chance.")
     elif trusted and any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
         yield ("Its mean rank is significantly better than that of every other measure.")
     for name, marks in ranking.marks.items():
@@ -160,7 +161,7 @@ def _caveats(
         yield f"In {name} it is worse than {best}."
     useless = [m for m in candidates if (trusted or m != first) and _never_better(ranking, m)]
     if useless:
-        yield f"Better than random numbers in no evaluation: {_listed(useless)}."
+        yield f"Better than random numbers in no evaluation: {_join(useless)}."
     itself = [
         f"{name} judges {m}"
         for name, marks in ranking.marks.items()
@@ -170,7 +171,7 @@ def _caveats(
     if itself:
         yield (
             "Excluded from mean ranks, because the evaluation works like the measure: "
-            f"{_listed(itself)}."
+            f"{_join(itself)}."
         )
     yield from _scope(ranking, standing.judged_by, candidates)
 
@@ -178,7 +179,7 @@ def _caveats(
 def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Iterator[str]:
     if ranking.texts < FEW:
         yield (
-            f"{counted(ranking.texts, 'text')} are few: the intervals are rough, and real"
+            f"{format_count(ranking.texts, 'text')} are few: the intervals are rough, and real"
             " differences may not show."
         )
     if judged_by == 1:
@@ -187,8 +188,7 @@ def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Itera
     seldom = [m for m in candidates if ranking.standings[m].judged_by * 2 < most]
     if seldom:
         yield (
-            "Evaluated by fewer than half of the evaluations, and therefore last: "
-            f"{_listed(seldom)}."
+            f"Evaluated by fewer than half of the evaluations, and therefore last: {_join(seldom)}."
         )
     yield (
         "This holds for this model and these texts; each evaluation defines a good measure "
@@ -201,5 +201,5 @@ def _never_better(ranking: Ranking, measure: str) -> bool:
     return bool(tested) and not beaten
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels import differences
-from mixlens.model.distributed import gathered
+from mixlens.model.distributed import gather_tensor
 
 _HIDES = 5e3  # below the largest entry of the mask of a target
 
@@ -74,7 +74,7 @@ class Visibility:
         if seen is None:
             if self._added is None:
                 return None
-            seen = seen_through(self._added)
+            seen = find_visible(self._added)
         seen = seen[(None,) * (4 - seen.dim())]
         one = seen[:, :1]
         return one if seen.shape[1] > 1 and bool((seen == one).all()) else seen
@@ -119,7 +119,7 @@ class Visibility:
         return Visibility(seen=None if self.seen is None else self.seen[..., sources])
 
 
-def seen_through(
+def find_visible(
     added: Float[Tensor, "*batch target source"],
 ) -> Bool[Tensor, "*batch target source"]:
     """Return which sources remain visible when this mask is added to the attention scores."""
@@ -142,7 +142,7 @@ class AttentionCall:
         """Return the call with all heads, gathered from the processes of a tensor-parallel
         model.
         """
-        weights = gathered(self.weights, 1, heads)
+        weights = gather_tensor(self.weights, 1, heads)
         if weights is self.weights:
             return self
         if self._seen_by_heads:
@@ -153,9 +153,9 @@ class AttentionCall:
         return replace(
             self,
             weights=weights,
-            values=gathered(self.values, 1, kv_heads),
-            output=gathered(self.output, 2, heads),
-            product=None if self.product is None else gathered(self.product, 2, heads),
+            values=gather_tensor(self.values, 1, kv_heads),
+            output=gather_tensor(self.output, 2, heads),
+            product=None if self.product is None else gather_tensor(self.product, 2, heads),
         )
 
     @property

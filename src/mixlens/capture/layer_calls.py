@@ -56,7 +56,7 @@ class LayerCall:
         """
         kwargs, device = without_cache(kwargs), device_of_calls(module)
         if device is not None and hidden_argument(args, kwargs).device != device:
-            args, kwargs = changed((args, kwargs), lambda tensor: tensor.to(device))
+            args, kwargs = map_tensors((args, kwargs), lambda tensor: tensor.to(device))
         return cls(path, module, args, kwargs)
 
     @functools.cached_property
@@ -167,15 +167,15 @@ def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
 
 
-def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Apply a function to every tensor of a nested argument."""
     if isinstance(argument, Tensor):
         return change(argument)
     if isinstance(argument, (tuple, list)):
-        items = [changed(value, change) for value in argument]
+        items = [map_tensors(value, change) for value in argument]
         return type(argument)(items) if type(argument) in (tuple, list) else tuple(items)
     if isinstance(argument, Mapping):
-        return {name: changed(value, change) for name, value in argument.items()}
+        return {name: map_tensors(value, change) for name, value in argument.items()}
     return argument
 
 

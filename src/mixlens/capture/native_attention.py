@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from mixlens.capture.attention_call import seen_through
+from mixlens.capture.attention_call import find_visible
 from mixlens.errors import UnsupportedModel
 
 
@@ -163,7 +163,7 @@ def _hidden_scores(scores: Tensor, axis: Any, hide: HidePairs) -> Tensor:
     pairs = hide(scores, scores.transpose(-1, -2))
     if pairs is None:
         return scores
-    sees = seen_through(scores)
+    sees = find_visible(scores)
     _require_visible(sees, sees & ~pairs[:, None])
     return scores.masked_fill(pairs[:, None], -torch.inf)
 

@@ -58,7 +58,9 @@ class PackedAttention(Listener):
             self._calls, self._start = [], 0
 
 
-def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
+def combine_packed_calls(
+    calls: Sequence[AttentionCall], rows: int, tokens: int
+) -> list[AttentionCall]:
     """Return the attention calls of a layer, with the calls of a packed batch combined."""
     captured: list[AttentionCall] = []
     packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
@@ -172,7 +174,9 @@ def _room(like: Tensor, axis: int, size: int) -> Tensor:
     return like.new_zeros([size if n == axis else count for n, count in enumerate(like.shape)])
 
 
-def paired(calls: Sequence[AttentionCall], sizes: tuple[int, int]) -> list[AttentionCall]:
+def combine_paired_calls(
+    calls: Sequence[AttentionCall], sizes: tuple[int, int]
+) -> list[AttentionCall]:
     """Return the attention calls of a layer, with the two calls of each pair combined into one."""
     captured: list[AttentionCall] = []
     listener = PairedAttention(Listener(on_call=captured.append), sizes)

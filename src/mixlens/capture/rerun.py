@@ -22,18 +22,18 @@ from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.batch_axes import row_copies
 from mixlens.capture.layer_calls import (
     LayerCall,
-    changed,
     first_tensor,
     hidden_argument,
     hooks_removed,
+    map_tensors,
     with_hidden_argument,
 )
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import computing_dtype
-from mixlens.model.module_walk import copied, part_at
+from mixlens.model.module_walk import copy_module, part_at
 
 
-def expanded(
+def repeat_arguments(
     call: LayerCall, axes: Any, row: int, copies: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a recorded call, for `copies` copies of one text of the batch."""
@@ -69,7 +69,7 @@ def _with_hidden_states(
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
     """Cast all floating-point tensors of a nested argument to another dtype."""
-    return changed(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
+    return map_tensors(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
 def run_layer(
@@ -204,4 +204,4 @@ def _wide_copy(module: nn.Module) -> nn.Module:
         if parameter.is_floating_point()
     }
     wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
-    return copied(module, wide)
+    return copy_module(module, wide)

@@ -28,7 +28,7 @@ from mixlens.capture.attention_call import (
     Visibility,
     additive_mask,
     current_listener,
-    seen_through,
+    find_visible,
 )
 
 
@@ -125,7 +125,7 @@ class SoftmaxTrace(TorchFunctionMode):
             scores = args[0] if args else kwargs["input"]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
             last = axis in (-1, scores.dim() - 1)
-            self._seen = seen_through(scores) if last else None
+            self._seen = find_visible(scores) if last else None
         elif func in self._REARRANGED:
             self._seen = None
 
@@ -208,7 +208,7 @@ class SoftmaxTrace(TorchFunctionMode):
         visibility = Visibility()
         if attn_mask is not None:
             scores = scores + additive_mask(attn_mask, scores)
-            seen = attn_mask if attn_mask.dtype == torch.bool else seen_through(attn_mask)
+            seen = attn_mask if attn_mask.dtype == torch.bool else find_visible(attn_mask)
             visibility = Visibility(seen=seen)
         weights = torch.softmax(scores, -1)
         blank = visibility.blank

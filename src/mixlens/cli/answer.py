@@ -22,7 +22,7 @@ from mixlens.cli.options import split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.progress import heartbeat
 from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
-from mixlens.cli.texts import given_text, read_text
+from mixlens.cli.texts import read_input, read_text
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.model.json_values import parse_json
 
@@ -153,7 +153,7 @@ def _read_prompt(prompt: str) -> Any:
     path = Path(prompt)
     is_file = len(prompt) < 4096 and "\n" not in prompt and path.is_file()
     if prompt == "-" or (not is_file and len(prompt.split()) > 1):
-        return given_text(prompt, None)
+        return read_input(prompt, None)
     if not path.exists():
         raise InvalidInput(f"{path} does not exist. Pass a file, or a question of several words.")
     content = read_text(path, "PROMPT")

@@ -20,7 +20,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.map_measuring import explaining_ranges
-from mixlens.cli.options import described, number_or_name, split_names
+from mixlens.cli.options import number_or_name, require_spec, split_names
 from mixlens.cli.output import by_reason, check_writable, print_json
 from mixlens.cli.pictures import FigureOption, HtmlOption, check_figure, write_figure
 from mixlens.cli.prompting import (
@@ -231,7 +231,7 @@ def _checked_names(measures: list[str] | None) -> list[str] | None:
     """Return the names of the measures, or None for all. Raise if one of them is unknown."""
     names = split_names(measures)
     for name in names or ():
-        described(name)
+        require_spec(name)
     return names
 
 
@@ -341,7 +341,7 @@ def _tables(comparison: Comparison, groups: list[list[str]], width: int) -> list
                 "" if own else terminal.shade(float(values[position]), largest[name])
                 for name, values in ((names[i], comparison.scores[names[i]]) for i in block)
             ]
-            table.add_row(f"{mark}{position}", terminal.escaped(label), *cells)
+            table.add_row(f"{mark}{position}", terminal.escape_markup(label), *cells)
         tables.append(table)
     return tables
 

@@ -19,7 +19,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines, heartbeat
 from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
-from mixlens.cli.texts import TextArgument, TextFileOption, given_text
+from mixlens.cli.texts import TextArgument, TextFileOption, read_input
 from mixlens.errors import InvalidInput, no_such
 from mixlens.text.segments import Spans, read_marks, spans_of
 
@@ -141,7 +141,7 @@ def context_cite_command(
     if method not in METHODS:
         raise InvalidInput(no_such("method", method, METHODS))
     options: dict[str, Any] = {**length_of(generate, answer)}
-    context, marks = read_marks(str(given_text(text, text_file)))
+    context, marks = read_marks(str(read_input(text, text_file)))
     context, marks, query = _with_question(context, marks, query)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     if method != "context_cite":

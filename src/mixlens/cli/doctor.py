@@ -130,7 +130,7 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
 
 
 def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: int | None) -> None:
-    from mixlens.measuring.estimates import spelled
+    from mixlens.measuring.estimates import format_bytes
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
     if positions is not None and tokens > positions:
@@ -139,8 +139,8 @@ def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: 
     for name, need in needs.items():
         fits = "" if need["fits"] else "  does not fit"
         alone = need["bytes of one target"]
-        one = "" if alone is None else f"; {spelled(alone)} for one target"
-        print(f"  {name:26} {spelled(need['bytes'])}{fits}{one}. {need['cost']}")
+        one = "" if alone is None else f"; {format_bytes(alone)} for one target"
+        print(f"  {name:26} {format_bytes(need['bytes'])}{fits}{one}. {need['cost']}")
 
 
 def _show(report: Report) -> None:

@@ -18,7 +18,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines
-from mixlens.errors import InvalidInput, counted
+from mixlens.errors import InvalidInput, format_count
 
 EXAMPLES = """
 mixlens fit-heads prompts.jsonl --out heads.safetensors
@@ -108,7 +108,10 @@ def fit_heads_command(
     if as_json:
         print_json({"out": str(out), "features": features, **about})
         return
-    prompts, targets = counted(about["prompts"], "prompt"), counted(about["targets"], "target")
+    prompts, targets = (
+        format_count(about["prompts"], "prompt"),
+        format_count(about["targets"], "target"),
+    )
     print(f"{about['used']} of {prompts}, {targets}")
     print(f"correlation with the log-odds of the masks used in the fit: {about['correlation']:.2f}")
     print(f"weights of {made.weights.shape[0]} layers with {made.weights.shape[1]} heads in {out}")

@@ -27,7 +27,7 @@ from mixlens.cli.map_measuring import (
     measure_wanted,
 )
 from mixlens.cli.map_printing import show_maps
-from mixlens.cli.options import described, measure_options, number_or_name
+from mixlens.cli.options import measure_options, number_or_name, require_spec
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, HtmlOption, check_figure, write_figure
 from mixlens.cli.progress import heartbeat
@@ -207,7 +207,7 @@ def map_command(
     own_options = measure_options(measure, option or [])
     wanted = MapChoice(
         measure=measure,
-        spec=described(measure),
+        spec=require_spec(measure),
         target=None if target is None or span is not None else number_or_name(target),
         layer=layer,
         head=head,
@@ -302,7 +302,7 @@ def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:
         return wanted
     name = default_method(recording, site)
     typer.echo(f"using {name} instead: {reason}", err=True)
-    return replace(wanted, measure=name, spec=described(name))
+    return replace(wanted, measure=name, spec=require_spec(name))
 
 
 def _kinds() -> Collection[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixlens.errors import InvalidInput, counted
+from mixlens.errors import InvalidInput, format_count
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
@@ -51,9 +51,9 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
     console.print(f"largest, {reading.name}")
     count = len(maps.source_tokens)
     ranked = maps.row(maps.target_positions[0]).top(top)
-    console.print(terminal.ranked(ranked))
+    console.print(terminal.build_ranking(ranked))
     if count > len(ranked):
-        console.print(f"and {counted(count - len(ranked), 'more source')}", style="dim")
+        console.print(f"and {format_count(count - len(ranked), 'more source')}", style="dim")
     every = count <= terminal.WIDEST
     places = None if every else sorted(source.position for source in ranked)
     which = "all sources" if every else "these sources"

@@ -9,7 +9,7 @@ import typer
 
 from mixlens.cli.help import MEASURE, wrap
 from mixlens.cli.loading import JsonOption
-from mixlens.cli.options import described
+from mixlens.cli.options import require_spec
 from mixlens.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def measures_command(
     """List the measures with their cost, options and citation."""
     from mixlens.measures import list_measures
 
-    chosen = list_measures() if name is None else {name: described(name)}
+    chosen = list_measures() if name is None else {name: require_spec(name)}
     if as_json:
         print_json({key: _as_dict(spec) for key, spec in chosen.items()})
         return

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from mixlens.contracts import Spec
 
 
-def described(name: str) -> Spec:
+def require_spec(name: str) -> Spec:
     """Return the spec of a measure, or raise an error that lists similar names."""
-    from mixlens.measures import known_spec, list_measures
+    from mixlens.measures import find_spec, list_measures
 
-    spec = known_spec(name)
+    spec = find_spec(name)
     if spec is None:
         raise InvalidInput(no_such("measure", name, list_measures()))
     return spec
@@ -24,7 +24,7 @@ def described(name: str) -> Spec:
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
     """Parse `name=value` words into options of one measure."""
-    kinds = {option.name: option.kind for option in described(name).options}
+    kinds = {option.name: option.kind for option in require_spec(name).options}
     return read_options(given, kinds, owner=name)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixlens.cli.help import INPUT, MEASURE
-from mixlens.cli.texts import given_text, read_text
+from mixlens.cli.texts import read_input, read_text
 from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.segment_sums import with_segments
 from mixlens.model.json_values import parse_json
@@ -218,7 +218,7 @@ def read_prompting(
     marks: Spans = []
     documents: Documents = {}
     if prompt_file is None:
-        given = given_text(text, text_file, target_text)
+        given = read_input(text, text_file, target_text)
     elif text is not None or text_file is not None:
         raise InvalidInput("--prompt-file and TEXT are mutually exclusive. Pass one of them.")
     else:

@@ -159,7 +159,7 @@ def reproduce_command(
 
 def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
     """Return the names of the requested experiments, without duplicates."""
-    from mixlens.papers import names, papers, resolved
+    from mixlens.papers import names, papers, resolve_experiment
 
     if not wanted:
         raise InvalidInput(
@@ -168,7 +168,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
     chosen: list[str] = []
     for name in wanted:
         if name not in papers():
-            chosen.append(resolved(name))
+            chosen.append(resolve_experiment(name))
         elif everything:
             chosen += [other for other in names() if other.startswith(f"{name}/")]
         else:

@@ -19,7 +19,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.options import number_or_name
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import heartbeat
-from mixlens.cli.texts import TextArgument, TextFileOption, given_text
+from mixlens.cli.texts import TextArgument, TextFileOption, read_input
 
 if TYPE_CHECKING:
     from mixlens.maps.route_graph import Routes
@@ -86,7 +86,7 @@ def routes_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show the information flow routes to one token."""
-    given = given_text(text, text_file)
+    given = read_input(text, text_file)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
     with heartbeat("measuring flow_routes"):
         graph = lens.routes(

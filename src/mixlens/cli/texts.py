@@ -45,7 +45,7 @@ SiteOption = Annotated[
 ]
 
 
-def given_text(
+def read_input(
     text: str | None, text_file: Path | None, target_text: str | None = None
 ) -> str | tuple[str, str]:
     """Return the text, or a pair (text, target text) if --target-text is set."""

@@ -11,7 +11,7 @@ from mixlens.contracts.span import Span
 from mixlens.contracts.spec import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.text.segments import segment_positions
-from mixlens.text.tokens import EachText, TokenRow, listed, positions_by_text, whole_numbers
+from mixlens.text.tokens import EachText, TokenRow, positions_by_text, to_list, whole_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +179,7 @@ class Request:
         """Return a request in which names and negative numbers are resolved to positions."""
         chosen_site = recording.structure.site(site)
         numbers = whole_numbers(layers, "layers")
-        named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+        named = targets if isinstance(targets, EachText) else to_list(targets, "targets")
         chosen = _positions(recording, chosen_site.name, numbers)
         rows = None
         if named is not None:

@@ -72,7 +72,7 @@ def read_alignments(
         else _files(given, source, target, gold)
     )
     read = [_text_lines(file) for file in texts]
-    sides = _split(texts[0], read[0]) if len(read) == 1 else _joined(texts, read)
+    sides = _split(texts[0], read[0]) if len(read) == 1 else _join_sides(texts, read)
     aligned, counted_from = read_links(links, len(sides))
     if base is None:
         base = _base(links, aligned, sides) if counted_from is None else counted_from
@@ -96,14 +96,14 @@ def _files_of_folder(
 ) -> tuple[list[Path], Path]:
     files = sorted(file for file in folder.iterdir() if file.is_file())
     links = (
-        _named(folder, files, gold)
+        _find_file(folder, files, gold)
         if gold is not None
         else _only(folder, files, _GOLD, "file of links", "gold")
     )
     if (source is None) != (target is None):
         raise InvalidInput("Only one of source and target was passed. Pass both or neither.")
     if source is not None and target is not None:
-        return [_named(folder, files, source), _named(folder, files, target)], links
+        return [_find_file(folder, files, source), _find_file(folder, files, target)], links
     if any(file.suffix in _BOTH for file in files):
         return [_only(folder, files, _BOTH, "text", "source")], links
     languages = re.findall(
@@ -114,10 +114,10 @@ def _files_of_folder(
             f"The name of {folder} does not show which language is the source. Pass "
             "the source and the target language, or end the folder name with both, as in de_en."
         )
-    return [_named(folder, files, language) for language in languages[0]], links
+    return [_find_file(folder, files, language) for language in languages[0]], links
 
 
-def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
+def _find_file(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
     """Return the file called `name`, or else the file with the shortest name that ends in
     `.name`.
     """
@@ -175,7 +175,7 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
     return pairs
 
 
-def _joined(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
+def _join_sides(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
     if len(sides[0]) != len(sides[1]):
         raise InvalidInput(
             f"{files[0]} has {len(sides[0])} lines, but {files[1]} has {len(sides[1])}"

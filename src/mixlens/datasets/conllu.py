@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mixlens.datasets.examples import Example, Tagged
-from mixlens.datasets.files import Refused, all_lines_of, attempted
+from mixlens.datasets.files import Refused, all_lines_of, parse_record
 from mixlens.errors import InvalidInput
 
 _TEXT = re.compile(r"# *text *=\s*(.*)")
@@ -30,11 +30,11 @@ def read(path: Path) -> Iterator[Example | Refused]:
             start = start if lines else number
             lines.append(line)
         elif lines:
-            yield attempted(f"{path.name}:{start}", lines, tagged)
+            yield parse_record(f"{path.name}:{start}", lines, parse_sentence)
             lines = []
 
 
-def tagged(name: str, lines: list[str]) -> Tagged:
+def parse_sentence(name: str, lines: list[str]) -> Tagged:
     """Return one sentence as an example."""
     tokens = _tokens([line.split("\t") for line in lines if not line.startswith("#")])
     if not tokens:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens.datasets.examples import EvidencePrompt, Example, Span
-from mixlens.datasets.files import Refused, attempted, text_of
+from mixlens.datasets.files import Refused, parse_record, text_of
 from mixlens.errors import InvalidInput
 from mixlens.model.json_values import parse_json
 
@@ -58,7 +58,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
     for number, record in enumerate(records, 1):
         name = f"{path.name}:{number}"
         known = record if isinstance(record, dict) else Refused(name, "not a JSON object")
-        yield attempted(name, known, prompt)
+        yield parse_record(name, known, prompt)
 
 
 def prompt(name: str, record: Mapping[str, Any]) -> EvidencePrompt:

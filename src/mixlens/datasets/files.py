@@ -95,7 +95,7 @@ def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
                 rows.append((name, cells))
 
 
-def attempted(
+def parse_record(
     name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
 ) -> Example | Refused:
     """Return the parsed record, or a `Refused` with the reason for skipping the record."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mixlens.datasets.examples import Example
-from mixlens.datasets.files import Refused, attempted
+from mixlens.datasets.files import Refused, parse_record
 from mixlens.datasets.objects import parser_of
 from mixlens.datasets.origins import advice
 from mixlens.errors import InvalidInput
@@ -40,7 +40,7 @@ class HubName(NamedTuple):
     revision: str | None = None
 
 
-def named(name: str) -> HubName:
+def parse_hub_name(name: str) -> HubName:
     """Split a hub address into its parts."""
     path, _, split = name.removeprefix("hf:").partition(":")
     if path.startswith(("/", "./", "../")):  # a folder that holds a data set
@@ -75,7 +75,7 @@ def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
 
 def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     """Return the parsed address, with a split, and the loaded data set."""
-    wanted = named(name)
+    wanted = parse_hub_name(name)
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
@@ -121,7 +121,7 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
         fields = _fields(row, names)
         parse = parse or parser_of(fields, group)
         if str(fields.get("text", "something")).strip():  # WikiText has empty rows
-            yield attempted(f"{place}:{number}", fields, parse)
+            yield parse_record(f"{place}:{number}", fields, parse)
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:

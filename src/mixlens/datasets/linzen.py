@@ -16,8 +16,8 @@ from pathlib import Path
 
 from mixlens.datasets.cues import number_of
 from mixlens.datasets.examples import Agreement, Example
-from mixlens.datasets.files import Refused, all_lines_of, attempted
-from mixlens.datasets.spelling import spelled
+from mixlens.datasets.files import Refused, all_lines_of, parse_record
+from mixlens.datasets.spelling import join_words
 from mixlens.errors import InvalidInput
 
 
@@ -30,7 +30,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
             "files with matching lines."
         )
     for number, row in enumerate(zip(texts, golds, strict=True), 1):
-        yield attempted(f"{path.name}:{number}", row, agreement)
+        yield parse_record(f"{path.name}:{number}", row, agreement)
 
 
 def _lines(file: Path) -> list[str]:
@@ -62,7 +62,7 @@ def agreement(name: str, row: tuple[str, str]) -> Agreement:
             else f"the sentence has no word {place}"
         )
     wrong = wrong.lower() if words[place].islower() else wrong
-    text, spans = spelled(words)
+    text, spans = join_words(words)
     return Agreement(
         name=name,
         text=text,

@@ -17,7 +17,7 @@ from mixlens.datasets import (
     word_lists,
 )
 from mixlens.datasets.examples import Example
-from mixlens.datasets.files import Refused, attempted, objects_of
+from mixlens.datasets.files import Refused, objects_of, parse_record
 
 Parser = Callable[[str, Mapping[str, Any]], Example]
 
@@ -29,7 +29,7 @@ def parser_of(first: Mapping[str, Any], group: str, folder: Path | None = None) 
     if evidence_prompts.recognises(first):
         return evidence_prompts.prompt
     if speech.recognises(first):
-        return partial(speech.spoken, group=group, folder=folder)
+        return partial(speech.parse_spoken, group=group, folder=folder)
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if evidence.recognises(first):
@@ -47,4 +47,4 @@ def read(path: Path) -> Iterator[Example | Refused]:
         path.name.split(".")[0],
         path.parent,
     )
-    return (attempted(name, row, parse) for name, row in rows)
+    return (parse_record(name, row, parse) for name, row in rows)

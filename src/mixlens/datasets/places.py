@@ -20,7 +20,7 @@ def whole_words(text: str, word: str) -> list[Span]:
     return places
 
 
-def checked(text: str, span: Span, what: str) -> Span:
+def check_word_span(text: str, span: Span, what: str) -> Span:
     """Return the span, or raise an error unless it covers whole words of the text."""
     first, last = span
     if not 0 <= first < last <= len(text):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import all_lines_of, lines_of
-from mixlens.datasets.spelling import spelled
+from mixlens.datasets.spelling import join_words
 
 _HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
 
@@ -25,7 +25,7 @@ def read(path: Path) -> Iterator[Example]:
     if any(_HEADING.fullmatch(line) for _, line in lines):
         for name, line in lines:
             if not _HEADING.fullmatch(line):
-                yield Example(name=name, text=spelled(line.split())[0])
+                yield Example(name=name, text=join_words(line.split())[0])
         return
     for name, text in _paragraphs(path) or lines:
         yield Example(name=name, text=text.strip())

@@ -252,7 +252,7 @@ def _conllu_fields(shard: Shard) -> Iterator[Fields]:
             first = line + len(raw[:blank].splitlines())
             try:
                 lines = [part.decode("utf-8") for part in raw.strip().splitlines()]
-                yield first, conllu.tagged(str(first), lines)
+                yield first, conllu.parse_sentence(str(first), lines)
             except UnicodeDecodeError:
                 yield first, "not UTF-8"
             except InvalidInput as error:

@@ -40,7 +40,7 @@ def recognises(fields: Collection[str]) -> bool:
     return "audio" in fields and bool({"target", "target_indices"} & set(fields))
 
 
-def spoken(
+def parse_spoken(
     name: str, row: Mapping[str, Any], group: str | None = None, folder: Path | None = None
 ) -> Spoken:
     """Return the example of one record."""
@@ -75,7 +75,7 @@ def spoken(
 
 def to_bytes(samples: np.ndarray, rate: int) -> bytes:
     """Return samples from -1 to 1 as 16-bit integers at 16,000 samples per second."""
-    samples = resampled(np.asarray(samples, np.float64), rate, RATE)
+    samples = resample(np.asarray(samples, np.float64), rate, RATE)
     stored = np.clip(np.rint(samples * _SIZE), -_SIZE, _SIZE - 1).astype("<i2")
     return bytes(stored.tobytes())
 
@@ -83,11 +83,11 @@ def to_bytes(samples: np.ndarray, rate: int) -> bytes:
 def waveform(audio: bytes, rate: int = RATE) -> np.ndarray:
     """Return stored audio as floats from -1 to 1, with `rate` samples per second."""
     samples = np.frombuffer(audio, "<i2") / _SIZE
-    made: np.ndarray = resampled(samples, RATE, rate).astype(np.float32)
+    made: np.ndarray = resample(samples, RATE, rate).astype(np.float32)
     return made
 
 
-def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     """Return samples at a different rate, resampled by truncating or padding their spectrum."""
     if rate == wanted or not len(samples):
         return samples

@@ -39,7 +39,7 @@ NO_SPACE_AFTER = frozenset(["(", "[", "{", "$", "£", "€", "``"])
 WRITTEN = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "@-@": "-", "@,@": ",", "@.@": "."}
 
 
-def spelled(words: Sequence[str]) -> tuple[str, list[Span]]:
+def join_words(words: Sequence[str]) -> tuple[str, list[Span]]:
     """Return the plain text and the span of each word."""
     text, spans, joined, quoted = "", [], True, False
     for word in words:

@@ -16,7 +16,7 @@ from pathlib import Path
 from mixlens.datasets import evidence
 from mixlens.datasets.classes import example, text_columns
 from mixlens.datasets.examples import Example
-from mixlens.datasets.files import Refused, attempted, table_of
+from mixlens.datasets.files import Refused, parse_record, table_of
 from mixlens.datasets.objects import parser_of
 from mixlens.errors import InvalidInput
 
@@ -43,7 +43,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
         label, width = _label_column(path, whole)
         parse = partial(_columns, label=label, width=width)
     for name, cells in rows:
-        yield attempted(name, cells, parse)
+        yield parse_record(name, cells, parse)
 
 
 def header_of(cells: Cells) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mixlens.datasets.examples import Agreement, Span
-from mixlens.datasets.places import checked, whole_words
+from mixlens.datasets.places import check_word_span, whole_words
 from mixlens.errors import InvalidInput
 
 MASKS = ("[MASK]", "<mask>")
@@ -34,7 +34,7 @@ def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
     if target == foil:
         raise InvalidInput(f"target and foil are the same word {target!r}")
     written = _target_place(text, target, fields.get("position"))
-    cues = [_cue(text, cue, written) for cue in _listed(fields.get("cue"))]
+    cues = [_cue(text, cue, written) for cue in _list_cues(fields.get("cue"))]
     longer = len(target) - (written[1] - written[0])  # span of the mask
     return Agreement(
         name=name,
@@ -66,7 +66,7 @@ def _target_place(text: str, target: str, position: Any) -> Span:
         raise InvalidInput(
             f"position {span[0]} holds {text[slice(*span)]!r}, not the target {target!r}"
         )
-    return checked(text, span, "target")
+    return check_word_span(text, span, "target")
 
 
 def _only_place(text: str, target: str) -> Span:
@@ -97,7 +97,7 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
     """Return the span of the cue."""
     span = _span(cue)
     if span is not None:
-        span = checked(text, span, "cue")
+        span = check_word_span(text, span, "cue")
     elif isinstance(cue, str) and cue.strip():
         places = [place for place in whole_words(text, cue.strip()) if place != target]
         if len(places) != 1:
@@ -113,7 +113,7 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
     return span
 
 
-def _listed(cues: Any) -> list[Any]:
+def _list_cues(cues: Any) -> list[Any]:
     """Return the cues as a list, even if the record contains a single cue."""
     if cues in (None, "", []):
         return []

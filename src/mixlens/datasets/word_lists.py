@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mixlens.datasets.examples import Agreement
-from mixlens.datasets.spelling import spelled
+from mixlens.datasets.spelling import join_words
 from mixlens.errors import InvalidInput
 
 
@@ -37,7 +37,7 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
     cues = [_index(place, good) for place in places or ()]
     if target in cues:
         raise InvalidInput(f"the target (word {target}) is also a cue")
-    text, spans = spelled(good)
+    text, spans = join_words(good)
     return Agreement(
         name=name,
         text=text,

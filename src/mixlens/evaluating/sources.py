@@ -37,7 +37,7 @@ def special(case: Case) -> np.ndarray:
     )
 
 
-def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
+def select_sources(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
     """Return a boolean mask [source] of the sources to compare.
 
     The mask includes all words and, if requested, special tokens and the target itself (the mask

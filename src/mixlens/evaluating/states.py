@@ -65,7 +65,7 @@ def generator_of(case: Case, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, int.from_bytes(key[:8], "big")])
 
 
-def shuffled(contents: Sequence[bytes], seed: int) -> np.ndarray:
+def shuffle_order(contents: Sequence[bytes], seed: int) -> np.ndarray:
     """Return a random order that depends on the items and the seed, but not on the input order."""
     keys = [hashlib.sha256(b"%d " % seed + content).digest() for content in contents]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)

@@ -77,7 +77,7 @@ def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
     return as_far / (1 + _FLIPS)
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """Return p-values with Holm's correction for multiple tests. NaN stays NaN."""
     values = np.asarray(p_values, np.float64)
     known = np.flatnonzero(~np.isnan(values))
@@ -89,7 +89,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in raised]
 
 
-def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+def nan_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Return the mean over the first axis, ignoring NaN. The mean is NaN if all values are NaN."""
     array = np.asarray(values, np.float64)
     known = ~np.isnan(array)

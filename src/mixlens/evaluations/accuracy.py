@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mixlens.datasets.examples import Agreement, Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
@@ -39,7 +39,7 @@ def prefers_target(case: Case) -> bool:
     """Return whether the model finds the target of an agreement example more probable than its
     foil.
     """
-    output = explained(case.recording, **case.explain, of="logit")
+    output = select_explained(case.recording, **case.explain, of="logit")
     return bool(output(case.recording.output, output.chosen.new_zeros(1))[0] > 0)
 
 
@@ -54,8 +54,8 @@ def observe(case: Case) -> dict[str, Any]:
         raise InvalidInput(
             f"{example.kind} examples have no right answer. Use agreement or classification data."
         )
-    wanted = explained(case.recording, label=example.label, of="logit").chosen[0]
-    right = bool(explained(case.recording, of="logit").chosen[0] == wanted)
+    wanted = select_explained(case.recording, label=example.label, of="logit").chosen[0]
+    right = bool(select_explained(case.recording, of="logit").chosen[0] == wanted)
     return {"value": float(right), "label": example.label}
 
 

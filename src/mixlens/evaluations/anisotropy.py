@@ -18,7 +18,7 @@ import torch
 from mixlens.contracts import AttentionKind, Request
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluating.states import generator_of
-from mixlens.evaluating.statistics import known_mean
+from mixlens.evaluating.statistics import nan_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,7 +130,7 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
         within = {kind: mean_cosine(stacked[kind], stacked[f"{kind}_count"]) for kind in KINDS}
         for kind in KINDS:
             details[kind] = mean_cosine(stacked[kind].sum(0), stacked[f"{kind}_count"].sum(0))
-            details[f"{kind}_within"] = known_mean(within[kind])
+            details[f"{kind}_within"] = nan_mean(within[kind])
         values = within["outputs"].mean(1)
     return Result.of(SPEC, values, details=details)
 

@@ -34,12 +34,12 @@ from torch import Tensor
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
-from mixlens.evaluating.sources import counted, explained_options, measured_row
-from mixlens.evaluating.statistics import known_mean
-from mixlens.kernels.chunks import chunked
+from mixlens.evaluating.sources import explained_options, measured_row, select_sources
+from mixlens.evaluating.statistics import nan_mean
+from mixlens.kernels.chunks import split_chunks
 from mixlens.measures.blank_out import replacement_id
 from mixlens.replay.attribution import copies_at_once
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def outputs(
     """Return the explained output of the recorded text without the tokens in each row of the mask
     `removed` [mask, token].
     """
-    return read_without(recording, removed, replacement, explained(recording, **named))
+    return read_without(recording, removed, replacement, select_explained(recording, **named))
 
 
 @torch.no_grad()
@@ -134,7 +134,7 @@ def read_without(
     model = ModelFrom(recording)
     gone = torch.as_tensor(distinct, device=model.hidden(0).device)
     answers = []
-    for numbers in chunked(
+    for numbers in split_chunks(
         torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
     ):
         rows, part = torch.zeros_like(numbers), gone[numbers]
@@ -167,7 +167,7 @@ def observe(
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     named = explained_options(case, against)
-    removable = counted(case, special_tokens=False, own=False)
+    removable = select_sources(case, special_tokens=False, own=False)
     sizes = bin_sizes(bins, unit, int(removable.sum()))
     if not removable.any():
         nothing = [math.nan] * len(sizes)
@@ -195,7 +195,7 @@ def conclude(
     """Return the mean over texts. `details` holds both metrics for each bin."""
     spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
     details = (
-        {name: known_mean([seen[name] for seen in observations]) for name in METRICS}
+        {name: nan_mean([seen[name] for seen in observations]) for name in METRICS}
         if len(observations)
         else {}
     )

@@ -38,7 +38,7 @@ from safetensors.torch import load
 
 from mixlens.errors import UnsupportedModel
 from mixlens.evaluating.contracts import EvaluationSpec, Result
-from mixlens.evaluations.planted_truth import judged, list_item, row_of_target, written
+from mixlens.evaluations.planted_truth import insert_table, judge_target, list_item, row_of_target
 from mixlens.lens import Lens
 from mixlens.measures import names
 from mixlens.recording.recording import Recording
@@ -67,7 +67,7 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
     for definition in DEFINITIONS:
         seen[definition] = math.nan
         if case.stands_out(definition):
-            seen[definition] = float(judged(row, case.target, case.sources[definition])[0])
+            seen[definition] = float(judge_target(row, case.target, case.sources[definition])[0])
     return seen
 
 
@@ -132,7 +132,7 @@ def _share(values: list[float]) -> str:
 def main() -> None:
     """Write the table to a page, by default docs/development/compiled_models.md."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/compiled_models.md")
-    path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
+    path.write_text(insert_table(path.read_text("utf-8"), table()), "utf-8")
 
 
 if __name__ == "__main__":

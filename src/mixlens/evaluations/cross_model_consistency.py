@@ -23,10 +23,10 @@ import numpy as np
 from mixlens.datasets.examples import Agreement
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
-from mixlens.evaluating.sources import counted, mean_and_spread
+from mixlens.evaluating.sources import mean_and_spread, select_sources
 from mixlens.evaluating.statistics import spearman
 from mixlens.evaluations.accuracy import prefers_target
-from mixlens.replay.explained_output import explained
+from mixlens.replay.explained_output import select_explained
 from mixlens.text.words import words
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ SPEC = EvaluationSpec(
 )
 
 
-def predicted(case: Case) -> str:
+def name_prediction(case: Case) -> str:
     """Return the name of the predicted class or word, which can be compared between models."""
     if isinstance(case.example, Agreement):
         return case.example.target if prefers_target(case) else case.example.foil
-    return explained(case.recording, of="logit", **case.explain).names[0]
+    return select_explained(case.recording, of="logit", **case.explain).names[0]
 
 
 def _same_answer(one: Case, other: Case) -> bool:
@@ -70,11 +70,11 @@ def _same_answer(one: Case, other: Case) -> bool:
         and set(known[0].values()) != set(known[1].values())
     ):
         numbers = [
-            int(explained(case.recording, of="logit", **case.explain).chosen[0])
+            int(select_explained(case.recording, of="logit", **case.explain).chosen[0])
             for case in (one, other)
         ]
         return numbers[0] == numbers[1]
-    return predicted(one) == predicted(other)
+    return name_prediction(one) == name_prediction(other)
 
 
 def observe(
@@ -91,7 +91,7 @@ def observe(
     if not _same_answer(*pair):
         return math.nan
     rows = [np.abs(one.target_row(measure, aggregate)) for one in pair]
-    counting = [counted(one, special_tokens=special, own=own) for one in pair]
+    counting = [select_sources(one, special_tokens=special, own=own) for one in pair]
     labels = [
         [label for label, counts in zip(one.row.labels, keep, strict=True) if counts]
         for one, keep in zip(pair, counting, strict=True)

@@ -31,11 +31,11 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.sources import (
-    counted,
     explained_options,
     mean_and_spread,
     measured_row,
     rank_agreement,
+    select_sources,
 )
 from mixlens.maps.one_row import rolled_out_absolute, shares
 from mixlens.measures import ready_measures
@@ -116,7 +116,7 @@ def observe(
     reference = shares(
         case.maps("blank_out", **explained, **chosen, signed=how.signed).scores[0, 0]
     )
-    counting = counted(case, special_tokens=how.special, own=how.own)
+    counting = select_sources(case, special_tokens=how.special, own=how.own)
     if how.residual:
         row = measured_row(case, measure, aggregate, explained)
     else:

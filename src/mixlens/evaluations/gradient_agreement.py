@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.sources import (
-    counted,
     explained_options,
     mean_and_spread,
     measured_row,
     rank_agreement,
+    select_sources,
 )
 from mixlens.maps.one_row import shares
 
@@ -59,7 +59,7 @@ def observe(
         case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]
     )
     row = measured_row(case, measure, aggregate, explained)
-    return rank_agreement(row, reference, counted(case, special_tokens=special, own=own))
+    return rank_agreement(row, reference, select_sources(case, special_tokens=special, own=own))
 
 
 def conclude(observations: Sequence[float]) -> Result:

@@ -57,7 +57,7 @@ SPACE = "\N{NO-BREAK SPACE}"  # a cell stays on one line
 START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
-def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
+def judge_target(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
     """Return whether every true source ranks above every other token, and the fraction of the
     scores that falls on true sources (NaN if all scores are zero).
     """
@@ -119,7 +119,7 @@ def observe(case: Planted, measure: str) -> dict[str, Any]:
         row = row_of(case, measure)
     except UnsupportedModel as error:
         return {"case": case.name, "value": math.nan, "share": math.nan, "reason": str(error)}
-    right, share = judged(row, case.target, case.sources)
+    right, share = judge_target(row, case.target, case.sources)
     return {"case": case.name, "value": float(right), "share": share, "reason": None}
 
 
@@ -187,7 +187,7 @@ def _cell(right: float, share: float) -> str:
     return ("✓" if right else "✗") + ("" if math.isnan(share) else f"{SPACE}{share:.2f}")
 
 
-def written(page: str, table: str) -> str:
+def insert_table(page: str, table: str) -> str:
     """Return the text of a page, with this table inserted between the two markers of the page."""
     before, _, rest = page.partition(START)
     _, end, after = rest.partition(END)
@@ -199,7 +199,7 @@ def written(page: str, table: str) -> str:
 def main() -> None:
     """Write the table to a page, by default docs/development/hand_built_models.md."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/hand_built_models.md")
-    path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
+    path.write_text(insert_table(path.read_text("utf-8"), table()), "utf-8")
 
 
 if __name__ == "__main__":

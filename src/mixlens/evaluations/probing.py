@@ -35,7 +35,7 @@ from mixlens.evaluating.online_code import (
     released_costs,
     released_fit,
 )
-from mixlens.evaluating.states import hidden_states, shuffled
+from mixlens.evaluating.states import hidden_states, shuffle_order
 from mixlens.evaluating.statistics import interval_of, spearman, spearman_rows
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def conclude(
             if len(names)
             else "No example has a label. A probe needs at least two labels."
         )
-    order = shuffled(
+    order = shuffle_order(
         [
             str(seen["label"]).encode() + np.ascontiguousarray(seen["states"]).tobytes()
             for seen in observations

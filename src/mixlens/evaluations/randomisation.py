@@ -38,11 +38,11 @@ from torch import nn
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
-from mixlens.evaluating.sources import counted, rank_agreement
-from mixlens.evaluating.statistics import known_mean
+from mixlens.evaluating.sources import rank_agreement, select_sources
+from mixlens.evaluating.statistics import nan_mean
 from mixlens.lens import Lens
 from mixlens.measures import ready_measures
-from mixlens.replay.explained_output import explained, logits_of
+from mixlens.replay.explained_output import logits_of, select_explained
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
@@ -80,7 +80,7 @@ def drawn_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
     return (wide.mean() + wide.std(correction=0) * noise).to(parameter.dtype)
 
 
-def randomised(
+def randomise_parameters(
     model: nn.Module,
     names: frozenset[str],
     seed: int = 0,
@@ -128,7 +128,7 @@ def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
     if drawn is None or drawn.state != state:
         drawn = _LENSES[lens] = _Drawn(state)
     if names not in drawn.lenses:
-        model = randomised(lens.model, names, seed, drawn.weights)
+        model = randomise_parameters(lens.model, names, seed, drawn.weights)
         drawn.lenses[names] = Lens(model, lens.tokenizer, memory_budget=lens.memory_budget)
     return drawn.lenses[names]
 
@@ -168,9 +168,9 @@ def observe(
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
     specs = ready_measures()
-    named = asked(case) if measure in specs and specs[measure].explains_output else {}
+    named = select_output(case) if measure in specs and specs[measure].explains_output else {}
     before = case.target_row(measure, aggregate, **named)
-    counting = counted(case, special_tokens=True, own=False)
+    counting = select_sources(case, special_tokens=True, own=False)
     correlations = []
     for _, names in plan:
         after = case.under(random_lens(case.lens, names, seed)).target_row(
@@ -187,7 +187,7 @@ def observe(
     }
 
 
-def asked(case: Case) -> dict[str, Any]:
+def select_output(case: Case) -> dict[str, Any]:
     """Return options that select the output to explain in all models.
 
     The output is that of the example or, if the example has none, the prediction of the trained
@@ -195,7 +195,7 @@ def asked(case: Case) -> dict[str, Any]:
     """
     if case.explain:
         return dict(case.explain)
-    output = explained(case.recording, of="logit")
+    output = select_explained(case.recording, of="logit")
     kind = "label" if logits_of(case.recording.output).dim() == 2 else "word"
     place = {} if output.positions is None else {"position": int(output.positions[0])}
     return {kind: int(output.chosen[0]), **place}
@@ -208,7 +208,7 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     details: dict[str, Any] = {}
     if len(observations):
         curves = {
-            key: known_mean([seen[key] for seen in observations]) for key in ("curve", "signed")
+            key: nan_mean([seen[key] for seen in observations]) for key in ("curve", "signed")
         }
         details = {"steps": observations[0]["steps"], **curves}
     return Result.of(SPEC, [seen["value"] for seen in observations], details=details)

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.errors import InvalidInput, counted
+from mixlens.errors import InvalidInput, format_count
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluating.states import hidden_states, shuffled
+from mixlens.evaluating.states import hidden_states, shuffle_order
 from mixlens.evaluating.statistics import interval_of
-from mixlens.maps.token_identifiability import Pairs, Probe, ProbeTraining, fitted, identified
+from mixlens.maps.token_identifiability import Pairs, Probe, ProbeTraining, fit_probe, match_nearest
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
@@ -79,8 +79,8 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
     tests = [every[-max(1, round(0.15 * count)) :]] if folds == 1 else np.array_split(every, folds)
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
-            f"{counted(count, 'text')} cannot be split into {counted(folds, 'fold')}. Each "
-            "fold needs a text for training, one for validation and one for testing."
+            f"{format_count(count, 'text')} cannot be split into {format_count(folds, 'fold')}. "
+            "Each fold needs a text for training, one for validation and one for testing."
         )
     for test in tests:
         others = np.setdiff1d(every, test)
@@ -136,7 +136,7 @@ class _Task:
         if not len(places):
             return 0.0
         return float(
-            identified(
+            match_nearest(
                 probe(sentence[layer, places]), candidates, places + self.offset, self.metric
             ).sum()
         )
@@ -166,7 +166,7 @@ def _measured(
                 "smaller offset."
             )
         for row, layer in enumerate(layers):
-            made, passes[fold, row] = fitted(
+            made, passes[fold, row] = fit_probe(
                 probe, task.pairs(known, layer), task.pairs(apart, layer), task.metric, training
             )
             test[row, asked] = [task.hits(number, layer, made) for number in asked]
@@ -212,7 +212,7 @@ def conclude(
     * `probe`, `metric`, `offset` and `folds`: the settings.
     """
     _require_contents(observations, single, across)
-    order = shuffled(
+    order = shuffle_order(
         [np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
     )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)

@@ -28,7 +28,7 @@ import transformers
 from mixlens.datasets.examples import Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.finetuning.loop import log
-from mixlens.finetuning.result import Finetuned, finetuned, working_copy
+from mixlens.finetuning.result import Finetuned, finetune_and_evaluate, working_copy
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.training_data import most_tokens, portion, token_inputs
 from mixlens.lens import Lens
@@ -57,8 +57,8 @@ def classifier_finetuned(
     epoch. The model is copied unless you pass `in_place=True`. In that case, the model must already
     be a classifier with the classes of the data.
     """
-    first = labelled(examples)
-    second = [] if held_out is None else labelled(held_out)
+    first = list_labelled(examples)
+    second = [] if held_out is None else list_labelled(held_out)
     split = "given" if held_out is not None else "a tenth of each class, by seed"
     if held_out is None:
         first, second = portion(first, seed=settings.seed)
@@ -84,7 +84,7 @@ def classifier_finetuned(
         "new_parts": fresh,
     }
     task = Objective(lambda logits, _: logits, tokenizer.pad_token_id)
-    return finetuned(
+    return finetune_and_evaluate(
         "classification",
         model,
         tokenizer,
@@ -97,7 +97,7 @@ def classifier_finetuned(
     )
 
 
-def labelled(examples: Sequence[Example]) -> list[Labelled]:
+def list_labelled(examples: Sequence[Example]) -> list[Labelled]:
     """Return the examples as a list.
 
     Raise an error if there are no examples, or if one of them has no class.

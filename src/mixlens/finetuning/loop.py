@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mixlens.errors import NonFiniteActivations
-from mixlens.finetuning.scoring import Item, Objective, Settings, answered, scored
+from mixlens.finetuning.scoring import Item, Objective, Settings, compute_choices, score_choices
 
 _POOL = 16  # number of batches that are sorted by length together
 
@@ -80,7 +80,7 @@ class Training:
         number, began = len(self.history), time.monotonic()
         with _reproducible(self.model.device, self.settings.seed, number):
             loss, accuracy = self._steps(number)
-            held = scored(self.model, self.held_out, self.task, self.settings)
+            held = score_choices(self.model, self.held_out, self.task, self.settings)
         summary = {
             "loss": loss,
             "accuracy": accuracy,
@@ -118,7 +118,7 @@ class Training:
             rate = self.settings.rate * rate_share(step, steps, self.settings.warmup)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            logits, answers = answered(self.model, batch, self.task, self.settings)
+            logits, answers = compute_choices(self.model, batch, self.task, self.settings)
             loss = cross_entropy(logits, answers)
             if not math.isfinite(loss.item()):
                 raise NonFiniteActivations(

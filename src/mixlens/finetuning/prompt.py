@@ -30,7 +30,7 @@ from mixlens.datasets.examples import Agreement, Example
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
 from mixlens.finetuning.loop import log
-from mixlens.finetuning.result import Finetuned, finetuned, working_copy
+from mixlens.finetuning.result import Finetuned, finetune_and_evaluate, working_copy
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.training_data import halves, most_tokens, token_inputs
 from mixlens.lens import Lens
@@ -72,7 +72,7 @@ def prompt_finetuned(
     about = {"source": source, "split": "halves of each group, by seed", "left_out": dict(reasons)}
     model = working_copy(lens.model, settings, in_place)
     padding = getattr(lens.tokenizer, "pad_token_id", None) or 0
-    return finetuned(
+    return finetune_and_evaluate(
         "prompt",
         model,
         lens.tokenizer,

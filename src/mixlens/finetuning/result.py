@@ -15,7 +15,7 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.finetuning import checkpoint
 from mixlens.finetuning.loop import Training, log
-from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings, scored
+from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings, score_choices
 from mixlens.lens import Lens
 from mixlens.maps.provenance import model_name, versions
 from mixlens.maps.storage import remove_drafts, write_whole
@@ -45,7 +45,7 @@ def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
     return (model if in_place else copy.deepcopy(model)).to(dtype)
 
 
-def finetuned(
+def finetune_and_evaluate(
     kind: str,
     model: Any,
     tokenizer: Any,
@@ -64,14 +64,14 @@ def finetuned(
     folder = None if out is None else _prepared_folder(Path(out))
     run = checkpoint.fingerprint(model, train, held_out, settings)
     log(f"{len(train)} training examples, {len(held_out)} held out")
-    before = measured(held_out, scored(model, held_out, task, settings))
-    log("before: " + shown(before))
+    before = measured(held_out, score_choices(model, held_out, task, settings))
+    log("before: " + format_scores(before))
     training = Training(model, train, held_out, task, settings)
     if folder is not None and checkpoint.resume(training, folder, run):
         log(f"resuming after epoch {len(training.history)}")
     training.run(None if folder is None else lambda now: checkpoint.save(now, folder, run))
-    after = measured(held_out, scored(model, held_out, task, settings))
-    log("after: " + shown(after))
+    after = measured(held_out, score_choices(model, held_out, task, settings))
+    log("after: " + format_scores(after))
     report = {
         "kind": kind,
         "model": {"class": type(model).__name__, "from": model_name(model)},
@@ -89,7 +89,7 @@ def finetuned(
     return Finetuned(Lens(model, tokenizer), report)
 
 
-def shown(scores: Mapping[str, Any]) -> str:
+def format_scores(scores: Mapping[str, Any]) -> str:
     """Format the scalar scores as one line of text."""
     return ", ".join(
         f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float)

@@ -100,7 +100,9 @@ class ClassChoices:
         )
 
 
-def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> ClassChoices:
+def score_choices(
+    model: Any, items: Sequence[Item], task: Objective, settings: Settings
+) -> ClassChoices:
     """Evaluate the model on all items, and leave it in eval mode."""
     model.eval()
     chosen, total = [0] * len(items), 0.0
@@ -109,27 +111,29 @@ def scored(model: Any, items: Sequence[Item], task: Objective, settings: Setting
         for start in range(0, len(order), 4 * settings.batch):
             places = order[start : start + 4 * settings.batch]
             batch = [items[i] for i in places]
-            logits, answers = answered(model, batch, task, settings)
+            logits, answers = compute_choices(model, batch, task, settings)
             total += float(cross_entropy(logits, answers, reduction="sum"))
             for place, choice in zip(places, logits.argmax(-1).tolist(), strict=True):
                 chosen[place] = choice
     return ClassChoices(total / len(items), tuple(chosen))
 
 
-def answered(
+def compute_choices(
     model: Any, batch: Sequence[Item], task: Objective, settings: Settings
 ) -> tuple[Tensor, Tensor]:
     """Return the logits of the classes, in float32 or float64, and the indices of the right
     classes.
     """
-    inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}
+    inputs = {
+        name: value.to(model.device) for name, value in pad_batch(batch, task.padding).items()
+    }
     with _precision(model.device, settings.dtype):
         logits = task.choices(logits_of(model(**inputs)), batch)
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return logits, torch.tensor([item.answer for item in batch], device=logits.device)
 
 
-def padded(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
+def pad_batch(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
     """Pad the token ids of a batch on the right to the same length, and add the attention mask."""
     lengths = [len(item.inputs["input_ids"]) for item in batch]
     width = max(lengths)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mixlens.datasets.examples import Example, Labelled
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
-from mixlens.text.encoding import tokenized
+from mixlens.text.encoding import tokenise_checked
 
 Kind = TypeVar("Kind", bound=Example)
 
@@ -79,7 +79,7 @@ def token_inputs(
     cut: dict[str, Any] = (
         {} if longest is None else {"truncation": "longest_first", "max_length": longest}
     )
-    made = tokenized(tokenizer, *texts, **cut)
+    made = tokenise_checked(tokenizer, *texts, **cut)
     if not made["input_ids"]:
         raise EmptyInput(f"The tokenizer returns no tokens for {text!r}. Remove the example.")
     accepted = inspect.signature(model.forward).parameters

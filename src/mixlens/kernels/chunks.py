@@ -83,7 +83,7 @@ def sources_first(
     return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
 
 
-def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
+def split_chunks(tensor: Tensor, size: int) -> Iterator[Tensor]:
     """Yield consecutive chunks of at most `size` entries along the first axis."""
     for start in range(0, len(tensor), size):
         yield tensor[start : start + size]

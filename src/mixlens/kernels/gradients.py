@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.chunks import chunked
+from mixlens.kernels.chunks import split_chunks
 
 Hidden = Float[Tensor, "copies token d_model"]
 Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
@@ -51,7 +51,7 @@ def no_gradient(place: str) -> str:
     )
 
 
-def smoothed(
+def average_noisy_gradients(
     value: Value,
     hidden: Hidden,
     explain: Callable[[Hidden, Hidden], Hidden],
@@ -77,7 +77,7 @@ def smoothed(
         drawn = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(real)
         copies = hidden[row].repeat(smooth, 1, 1)
         copies[:, :length] += drawn * noise * (real.max() - real.min())
-        for part in chunked(copies, size):
+        for part in split_chunks(copies, size):
             total[row] += explain(
                 gradient(value, part, rows.new_full((len(part),), row)), part
             ).sum(0)
@@ -92,7 +92,7 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
     """
     along, share = _quadrature(steps, hidden)
     total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
-    for copy in chunked(torch.arange(len(hidden) * steps, device=hidden.device), size):
+    for copy in split_chunks(torch.arange(len(hidden) * steps, device=hidden.device), size):
         rows, step = copy // steps, copy % steps
         points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
         # A product, not a scattered sum, whose order is not fixed on a GPU.
@@ -115,7 +115,7 @@ def token_path_means(
     text, place = torch.tensor(moves, device=device).T
     sums = hidden.new_zeros(len(moves), hidden.shape[-1])
     every = torch.arange(len(moves), device=device)
-    for copy in chunked(torch.arange(len(moves) * steps, device=device), size):
+    for copy in split_chunks(torch.arange(len(moves) * steps, device=device), size):
         move, step = copy // steps, copy % steps
         rows, tokens, copies = text[move], place[move], torch.arange(len(copy), device=device)
         points, start = hidden[rows].clone(), base[rows, tokens]
@@ -134,7 +134,7 @@ def path_sum(
     """
     steps, texts = len(points) - 1, points.shape[1]
     total, every = torch.zeros_like(points[0]), torch.arange(texts, device=points.device)
-    for copy in chunked(torch.arange(texts * steps, device=points.device), size):
+    for copy in split_chunks(torch.arange(texts * steps, device=points.device), size):
         rows, step = copy // steps, copy % steps
         parts = gradient(value, points[step, rows], rows)
         parts = parts * (points[step + 1, rows] - points[step, rows])

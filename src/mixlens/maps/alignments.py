@@ -64,7 +64,7 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
     scores = np.abs(maps.scores[layer_index(layer, maps.layers)])
     source_ranges, source = _words(maps.source_row)
     target_ranges, target = _words(maps.target_row)
-    wide = words.merged(scores, [range(a, b) for a, b in source_ranges], -1, "sum")
+    wide = words.merge_groups(scores, [range(a, b) for a, b in source_ranges], -1, "sum")
     links = []
     for number, (start, stop) in enumerate(target_ranges[i] for i in target):
         back = 1 if setting == "AWO" else 0

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.errors import counted
+from mixlens.errors import format_count
 from mixlens.maps import view
 from mixlens.maps.one_row import shares
-from mixlens.maps.segment_sums import summed
-from mixlens.text.segments import By, divided, grouped
+from mixlens.maps.segment_sums import sum_segments
+from mixlens.text.segments import By, group_tokens, split_segments
 from mixlens.text.tokens import TokenRow, position_of
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class Comparison:
         explained = f"; explains {self.explained}" if self.explained else ""
         left_out = f"; skipped: {', '.join(self.left_out)}" if self.left_out else ""
         return (
-            f"<Comparison of {counted(len(self.scores), 'measure')} for {about},"
-            f" {counted(len(self.sources), 'source')}"
+            f"<Comparison of {format_count(len(self.scores), 'measure')} for {about},"
+            f" {format_count(len(self.sources), 'source')}"
             f"{explained}{left_out}>"
         )
 
@@ -200,14 +200,14 @@ class Comparison:
         ('(first token)', '(other)', 'subject')
         """
         row = self.row or TokenRow(self.sources)
-        groups = grouped(divided(row, by), sink=sink)
+        groups = group_tokens(split_segments(row, by), sink=sink)
 
         def merged(values: np.ndarray) -> np.ndarray:
             kept = values.astype(np.float64)
             if not sink:
                 kept[..., 0] = 0
                 kept = shares(kept)
-            return summed(kept, groups)
+            return sum_segments(kept, groups)
 
         return replace(
             self,

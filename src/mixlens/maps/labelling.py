@@ -11,7 +11,7 @@ import numpy as np
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps.provenance import plain
-from mixlens.measures import known_spec
+from mixlens.measures import find_spec
 from mixlens.text.tokens import TokenRow
 
 
@@ -37,7 +37,7 @@ def labelled_scores(
         raise InvalidInput("The scores contain NaN or infinity. Pass finite scores.")
     targets = _row(tokens, array.shape[-2])
     sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
-    spec = known_spec(measure)
+    spec = find_spec(measure)
     if spec is not None:
         facts = spec.facts if facts is None else facts
         if rollout_residual is None:

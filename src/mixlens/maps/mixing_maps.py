@@ -188,17 +188,17 @@ class MixingMaps:
     @cached_property
     def data(self) -> xr.DataArray:
         """Return `scores` with their labels; `target` and `source` are positions in the text."""
-        from mixlens.maps.tables import labelled
+        from mixlens.maps.tables import label_array
 
-        return labelled(self, str(self.provenance.get("measure")), self.dims, self.scores)
+        return label_array(self, str(self.provenance.get("measure")), self.dims, self.scores)
 
     @cached_property
     def extras(self) -> dict[str, xr.DataArray]:
         """Return the arrays that were computed together with the scores, by name."""
-        from mixlens.maps.tables import labelled
+        from mixlens.maps.tables import label_array
 
         return {
-            name: labelled(self, name, extra.dims, extra.values)
+            name: label_array(self, name, extra.dims, extra.values)
             for name, extra in self.measured.items()
         }
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import roll_out
 from mixlens.maps.target_row import Reading, shares
-from mixlens.measures import known_spec
+from mixlens.measures import find_spec
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
@@ -49,7 +49,7 @@ def reading_of(maps: MixingMaps) -> Reading:
     layers, facts = maps.layers, maps.facts
     if len(layers) == 1:
         return Reading("last", _last_name(maps))
-    spec = known_spec(str(maps.provenance.get("measure")))
+    spec = find_spec(str(maps.provenance.get("measure")))
     if spec is not None and spec.gives != "maps" and facts.joined_by is None:
         how = spec.one_row
         return Reading(how, _SEVERAL[how](layers))

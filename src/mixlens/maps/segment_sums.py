@@ -17,7 +17,7 @@ from jaxtyping import Float
 from mixlens.contracts.scores import Extra
 from mixlens.errors import InvalidInput, no_such
 from mixlens.maps.rollout import row_normalised
-from mixlens.text.segments import FIRST, By, divided, grouped
+from mixlens.text.segments import FIRST, By, group_tokens, split_segments
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     _require_tokens(maps)
     kept = maps if sink else leave_out_sink(maps)
     begins = not _has_step(maps, _INSIDE)  # otherwise the first token is not among the sources
-    groups = grouped(divided(maps.source_row, by), sink=sink and begins, apart=begins)
+    groups = group_tokens(split_segments(maps.source_row, by), sink=sink and begins, apart=begins)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
     share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
     named = by if isinstance(by, str) else "own" if by is None else "named"
     return kept.derived(
-        summed(kept.scores, groups),
+        sum_segments(kept.scores, groups),
         f"{_SUMS}{named})",
         replace(kept.facts, same_tokens=False),
         source_row=TokenRow(tuple(groups)),
@@ -52,7 +52,7 @@ def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
     HTML pages group the sources by these segments, and `segments()` sums their scores.
     """
     _require_tokens(maps)
-    row = replace(maps.source_row, segments=divided(maps.source_row, by))
+    row = replace(maps.source_row, segments=split_segments(maps.source_row, by))
     same = maps.target_row == maps.source_row
     return replace(maps, source_row=row, target_row=row if same else maps.target_row)
 
@@ -97,7 +97,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     """Compute `MixingMaps.inside`."""
     _require_tokens(maps)
     row = maps.source_row
-    groups = grouped(divided(row, by), sink=False, apart=False)
+    groups = group_tokens(split_segments(row, by), sink=False, apart=False)
     if name not in groups:
         raise InvalidInput(no_such("segment", name, list(groups), "The text has"))
     places = groups[name]
@@ -111,7 +111,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)
 
 
-def summed(
+def sum_segments(
     scores: Float[np.ndarray, "*rows source"], groups: dict[str, list[int]]
 ) -> Float[np.ndarray, "*rows segment"]:
     """Sum the scores of each group of sources."""

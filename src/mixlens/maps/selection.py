@@ -12,7 +12,7 @@ from mixlens.errors import InvalidInput
 from mixlens.maps.segment_sums import has_sums
 from mixlens.maps.target_row import head_index, layer_index
 from mixlens.text import words
-from mixlens.text.tokens import TokenRow, listed, position_of, whole_numbers
+from mixlens.text.tokens import TokenRow, position_of, to_list, whole_numbers
 from mixlens.text.words import Merge, Span
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def select(
 ) -> MixingMaps:
     """Compute `MixingMaps.at`."""
     places = list(range(len(maps.layers)))
-    numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
+    numbers, named = whole_numbers(layers, "layers"), to_list(targets, "targets")
     if numbers is not None:
         places = [layer_index(layer, maps.layers) for layer in numbers]
     held = maps.target_positions
@@ -123,10 +123,10 @@ def _listed(spans: Sequence[Span] | None) -> list[list[int]] | None:
 def _merged(
     maps: MixingMaps, columns: Merge, rows: Merge, sources: str, targets: str, step: str
 ) -> MixingMaps:
-    scores = words.merged(maps.scores, [range(a, b) for a, b in columns[0]], -1, sources)
+    scores = words.merge_groups(maps.scores, [range(a, b) for a, b in columns[0]], -1, sources)
     groups = [[i for i, at in enumerate(maps.target_positions) if a <= at < b] for a, b in rows[0]]
     held = tuple(number for number, group in enumerate(groups) if group)
-    scores = words.merged(scores, [groups[number] for number in held], -2, targets)
+    scores = words.merge_groups(scores, [groups[number] for number in held], -2, targets)
     kept = maps.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
     vary = maps.facts.sums_vary and sources == "sum" and targets == "first"
     return maps.derived(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 
-def labelled(
+def label_array(
     maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
 ) -> xr.DataArray:
     """Return an xarray `DataArray` of values, labelled with the layers, targets and sources of the

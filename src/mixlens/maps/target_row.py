@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mixlens.errors import InvalidInput, counted
-from mixlens.text.tokens import resolved
+from mixlens.errors import InvalidInput, format_count
+from mixlens.text.tokens import resolve_positions
 
 
 class Source(NamedTuple):
@@ -86,9 +86,9 @@ class Row:
     reading: Reading
 
     def __repr__(self) -> str:
-        heads = f", {counted(self.scores.shape[1], 'head')}" if self.scores.ndim == 3 else ""
-        sources = counted(len(self.source_tokens), "source")
-        sizes = f"{counted(len(self.layers), 'layer')}{heads}, {sources}"
+        heads = f", {format_count(self.scores.shape[1], 'head')}" if self.scores.ndim == 3 else ""
+        sources = format_count(len(self.source_tokens), "source")
+        sizes = f"{format_count(len(self.layers), 'layer')}{heads}, {sources}"
         values = self.reading.of(self.scores)
         values = values if values.ndim == 1 else values.mean(0)
         best = ", ".join(
@@ -162,7 +162,7 @@ def layer_index(layer: int, layers: Sequence[int]) -> int:
 def head_index(head: int, count: int) -> int:
     """Return the index of a head. Negative numbers count from the last head."""
     try:
-        return resolved([head], count)[0]
+        return resolve_positions([head], count)[0]
     except IndexError as error:
         raise InvalidInput(
             f"Head {head} is out of range (0–{count - 1}). Pass a number in this range."

@@ -58,7 +58,7 @@ class Pairs:
     inputs: Float[np.ndarray, "token d_input"]
 
 
-def identified(
+def match_nearest(
     answers: Float[np.ndarray, "token d_input"],
     candidates: Float[np.ndarray, "candidate d_input"],
     wanted: Int[np.ndarray, " token"],
@@ -79,7 +79,7 @@ def identified(
     return right
 
 
-def fitted(
+def fit_probe(
     probe: str,
     train: Pairs,
     apart: Pairs,

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEASURES",
-    "known_spec",
+    "find_spec",
     "layer_function",
     "list_measures",
     "names",
@@ -211,7 +211,7 @@ def spec_of(name: str) -> Spec:
     return _described(MEASURES.entry(name))
 
 
-def known_spec(name: str) -> Spec | None:
+def find_spec(name: str) -> Spec | None:
     """Return the spec of a measure, or None if the measure is unknown."""
     return spec_of(name) if name in MEASURES.names() else None
 

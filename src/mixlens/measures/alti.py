@@ -106,7 +106,7 @@ def normalised_contributions(
     """
     parts = _parts(site, targets, released)
     sources = parts.weights.shape[-1]
-    visible = sources if released else _last_seen(site, targets, sources)
+    visible = sources if released else _last_visible(site, targets, sources)
     visible_parts = replace(
         parts, weights=parts.weights[..., :visible], vectors=parts.vectors.up_to(visible)
     )
@@ -121,7 +121,7 @@ def normalised_contributions(
     return _normalised(contributions, residual)
 
 
-def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
+def _last_visible(site: Attention, targets: Targets, sources: int) -> int:
     """Return the number of sources up to the last one that any of the targets can see."""
     if not site.is_causal or targets.positions is None:
         return sources

@@ -29,7 +29,7 @@ from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import wide
-from mixlens.model.distributed import gathered
+from mixlens.model.distributed import gather_tensor
 from mixlens.model.placement import entry_device
 from mixlens.recording.projection_inputs import ProjectionInputs
 from mixlens.replay.intervention import model_output as output_of
@@ -120,7 +120,7 @@ def projection_gradients(
         layers, structures, inputs.gradients(number, request.site), strict=True
     ):
         shape = (recording.batch, tokens, structure.heads, structure.d_head)
-        given = gathered(given, -1, shape[2] * shape[3])
+        given = gather_tensor(given, -1, shape[2] * shape[3])
         if given.numel() != math.prod(shape):
             raise UnsupportedModel(
                 f"the output projection of `{layer.path}` reads a tensor that cannot be split by "

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.kernels.chunks import chunked
+from mixlens.kernels.chunks import split_chunks
 from mixlens.replay.attribution import copies_at_once, moving_counts
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
@@ -93,7 +93,7 @@ def score_model(
     for row, count in enumerate(moving):
         before = output(model_output(recording, torch.tensor([row]), narrow), torch.tensor([row]))
         sizes[row] = before.abs().max()
-        for places in chunked(torch.arange(count, device=hidden.device), size):
+        for places in split_chunks(torch.arange(count, device=hidden.device), size):
             after = _blanked(recording, request, output, row, places, token)
             values[row, places] = (before - after).to(values)
             sizes[row] = torch.maximum(sizes[row], after.abs().max().to(sizes))

@@ -21,7 +21,7 @@ from mixlens.kernels.shares import BIASES
 from mixlens.replay.mlp_scopes import no_mlp
 from mixlens.replay.vector_parts import (
     PartRules,
-    carried,
+    follow_parts,
     own_parts,
     require_followed,
     through,
@@ -125,7 +125,9 @@ def _text_norms(
             yield place, rows, torch.linalg.vector_norm(parts, dim=-1)
         return
     below = layers[: max(request.layers) + 1]
-    for number, (rows, parts) in enumerate(carried(below, text, length, rules, budget, wanted)):
+    for number, (rows, parts) in enumerate(
+        follow_parts(below, text, length, rules, budget, wanted)
+    ):
         for place, asked in enumerate(request.layers):
             if asked == number:
                 yield place, rows, torch.linalg.vector_norm(parts, dim=-1)

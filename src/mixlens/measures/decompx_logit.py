@@ -39,7 +39,7 @@ from mixlens.replay.explained_output import Explained, logits_of
 from mixlens.replay.head_chain import head_chain
 from mixlens.replay.head_steps import Head
 from mixlens.replay.mlp_scopes import no_mlp
-from mixlens.replay.vector_parts import PartRules, VectorLayer, carried, require_followed
+from mixlens.replay.vector_parts import PartRules, VectorLayer, follow_parts, require_followed
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -143,7 +143,7 @@ def _parts(
     if rules.bias in LINEAR:
         return logit_parts(layers, text, length, head, terms, rules)
     places = head.places[text]
-    ((targets, parts),) = deque(carried(layers, text, length, rules, budget, places), maxlen=1)
+    ((targets, parts),) = deque(follow_parts(layers, text, length, rules, budget, places), maxlen=1)
     order, made = targets.tolist(), parts.new_zeros(parts.shape[1])
     for place, outputs, weights in zip(places, *terms, strict=True):
         state = layers[-1].output[text, place]

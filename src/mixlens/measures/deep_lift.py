@@ -25,7 +25,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.rescale import constants, differences_explained
-from mixlens.replay.attribution import attributed, moving_counts
+from mixlens.replay.attribution import attribute_output, moving_counts
 from mixlens.replay.attribution import baseline as baseline_of
 from mixlens.replay.explained_output import Explained
 
@@ -118,6 +118,6 @@ def score_model(
         errors.append(off)
         return attributions
 
-    made = attributed(recording, request, output, attribute, reduction)
+    made = attribute_output(recording, request, output, attribute, reduction)
     error = {"completeness_error": torch.stack(errors)}
     return replace(made, extras=error, extra_dims={"completeness_error": ()})

@@ -32,11 +32,11 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.kernels.chunks import chunked, rows_at_once
+from mixlens.kernels.chunks import rows_at_once, split_chunks
 from mixlens.kernels.gradients import Hidden, Value, path_mean, path_sum, token_path_means
 from mixlens.replay.attribution import (
     ModelFromWords,
-    attributed,
+    attribute_output,
     baseline_token,
     copies_at_once,
     moving_counts,
@@ -126,7 +126,7 @@ def score_model(
         errors.append(_token_errors(recording, output, value, base, hidden, parts))
         return parts
 
-    made = attributed(recording, request, output, attribute, reduction)
+    made = attribute_output(recording, request, output, attribute, reduction)
     return _with_errors(made, errors)
 
 
@@ -170,7 +170,9 @@ def _through_words(
         errors.append(_error(recording, output, value, points[0], parts))
         return parts
 
-    return _with_errors(attributed(recording, request, output, attribute, reduction, model), errors)
+    return _with_errors(
+        attribute_output(recording, request, output, attribute, reduction, model), errors
+    )
 
 
 @torch.no_grad()
@@ -237,7 +239,7 @@ def word_path(
     """
     rows = [
         anchor_words(part, baseline, vectors, steps=steps, anchors=anchors, neighbours=neighbours)
-        for part in chunked(words, size)
+        for part in split_chunks(words, size)
     ]
     path, end = torch.cat(rows, 1), vectors[baseline]
     points = [vectors[path[0]]]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from mixlens.capture.layer_calls import forward
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.rotary import require_same_frequencies
 from mixlens.recording.batch_independence import (
     DependentTexts,
@@ -29,9 +29,9 @@ from mixlens.recording.batch_independence import (
 )
 from mixlens.replay.explained_output import logits_of
 from mixlens.text.decoder_inputs import start_token
-from mixlens.text.encoding import padded
+from mixlens.text.encoding import pad_sequences
 from mixlens.text.input_checks import takes_decoder_ids
-from mixlens.text.inputs import made_ready
+from mixlens.text.inputs import normalise_inputs
 from mixlens.text.vocabulary import gives_token_classes
 
 _ALIKE = 100  # units of rounding by which two runs of one text may differ
@@ -132,7 +132,7 @@ def _may_be_batched(
     start: int | None,
 ) -> bool:
     """Return whether a prompt has the same logits in a batch as when it runs alone."""
-    tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
+    tensors = normalise_inputs(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
     except DependentTexts:
@@ -151,7 +151,7 @@ def _tensors(
     decodes = takes_decoder_ids(model)
     following = [] if decodes else list(answer[:-1])
     rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
-    tensors: dict[str, Any] = padded(rows, tokenizer, set(_parameters(model)))
+    tensors: dict[str, Any] = pad_sequences(rows, tokenizer, set(_parameters(model)))
     if decodes:
         first = start_token(model) if start is None else start
         begun = torch.tensor([[first, *answer[:-1]]])
@@ -180,8 +180,8 @@ def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
     """Return the logits. If the model supports it, only the `last` positions are computed."""
     known = _parameters(model)
     keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
-    with restored(model):  # a longer prompt may leave its rotary frequencies behind
-        logits = logits_of(forward(model, {**made_ready(model, tensors), **keep}))
+    with restore_on_exit(model):  # a longer prompt may leave its rotary frequencies behind
+        logits = logits_of(forward(model, {**normalise_inputs(model, tensors), **keep}))
     if logits.dim() != 3 or gives_token_classes(model.config, logits):
         raise UnsupportedModel(
             f"{type(model).__name__} predicts classes, not the next token. Use a causal or "

@@ -16,7 +16,7 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.measuring.estimates import Shape
 from mixlens.model.placement import entry_device, is_out_of_memory
-from mixlens.text.encoding import tokenized, tokenized_batch
+from mixlens.text.encoding import tokenise_checked, tokenized_batch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,7 +53,7 @@ def _parts(text: Any) -> Sequence[Any]:
 
 def _count(tokenizer: Any, part: Any) -> int:
     try:
-        return len(tokenized(tokenizer, part)["input_ids"]) if isinstance(part, str) else 1
+        return len(tokenise_checked(tokenizer, part)["input_ids"]) if isinstance(part, str) else 1
     except (TypeError, ValueError):  # a lone surrogate: the recording reports it
         return 1
 

@@ -16,8 +16,8 @@ from mixlens.measures import list_measures, ready_measures
 from mixlens.measuring.measured_batch import span_label
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.replay.explained_answer import answer_parts
-from mixlens.replay.explained_output import explained
-from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text
+from mixlens.replay.explained_output import select_explained
+from mixlens.text.tokens import TokenRow, cls_position, position_of, positions_by_text, to_list
 from mixlens.text.words import words as merged_words
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
     """Return the names of the measures as a list, or None for all. Raise `InvalidInput` unless all
     are strings.
     """
-    names = listed(only, "measures")
+    names = to_list(only, "measures")
     for name in names or ():
         if not isinstance(name, str):
             raise InvalidInput(no_such("measure", name, list_measures()))
@@ -97,7 +97,7 @@ def choose_target(
             "pass a layer number."
         )
     row = recording.named_targets(site, 0)
-    ((place,),) = positions_by_text([target], [row], first=_known_targets(recording, site))
+    ((place,),) = positions_by_text([target], [row], first=_find_targets(recording, site))
     layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(
@@ -148,7 +148,7 @@ def choose_span(
         places = part.positions
     elif targets is not None:
         row = recording.named_targets(site, 0)
-        (places,) = positions_by_text(targets, [row], first=_known_targets(recording, site))
+        (places,) = positions_by_text(targets, [row], first=_find_targets(recording, site))
     elif recording.targets is not None:
         places = recording.targets[0]
     else:
@@ -167,7 +167,7 @@ def choose_span(
     )
 
 
-def _known_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ...] | None:
+def _find_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ...] | None:
     is_own = recording.target_stack == recording.structure.stack_of(site).name
     return recording.targets if is_own else None
 
@@ -230,7 +230,7 @@ def explained_output(
     """Return the options that select the explained output, and the label of this output. Raise if
     they name an output that does not exist.
     """
-    known = [name for name in inspect.signature(explained).parameters if name != "recording"]
+    known = [name for name in inspect.signature(select_explained).parameters if name != "recording"]
     for name in explain:
         if name not in known:
             raise InvalidInput(no_such("output option", name, known))
@@ -256,7 +256,7 @@ def explained_output(
     if at_target and recording.produced is not None and not {"position", "word"} & set(explain):
         given["word"] = recording.produced[0].ids[choice.place]
     try:
-        return given, explained(whole, **{"of": "logit", **given}).names[0]
+        return given, select_explained(whole, **{"of": "logit", **given}).names[0]
     except MixlensError:
         if explain:
             raise

@@ -33,8 +33,8 @@ from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
-from mixlens.text.continuation import continued
-from mixlens.text.encoding import decoded
+from mixlens.text.continuation import continue_prompt
+from mixlens.text.encoding import decode_ids
 from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.prompts import prompt_of
 from mixlens.text.segments import Spans, require_apart, spans_of
@@ -234,7 +234,7 @@ class _Ablations:
     def read_answer(self, answer: Any, options: Mapping[str, Any]) -> None:
         """Tokenise the answer if one was passed; otherwise generate one."""
         self.ids, self.start = _answer_ids(self.model, self.tokenizer, self.whole, answer, options)
-        self.answer = answer if isinstance(answer, str) else decoded(self.tokenizer, self.ids)
+        self.answer = answer if isinstance(answer, str) else decode_ids(self.tokenizer, self.ids)
 
     def fit(self, spans: Spans) -> ContextCitation:
         """Leave out random parts of the context, and fit a linear model to the log-odds of the
@@ -244,7 +244,7 @@ class _Ablations:
         masks = drawn_masks(ablations + held_out, len(spans), seed)
         different, again = np.unique(masks, axis=0, return_inverse=True)
         prompts = [
-            prompt_of(self.tokenizer, self.prompt(shortened(self.context, spans, kept))).ids
+            prompt_of(self.tokenizer, self.prompt(keep_segments(self.context, spans, kept))).ids
             for kept in different.tolist()
         ]
         odds = self._odds(prompts)[again.reshape(-1)]
@@ -294,7 +294,7 @@ def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int)
     return inside
 
 
-def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
+def keep_segments(context: str, spans: Spans, kept: Sequence[bool]) -> str:
     """Return the context with only the kept segments.
 
     White space before a segment is removed together with it. Any other text between segments stays.
@@ -387,7 +387,7 @@ def _answer_ids(
     """
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)
-    made = continued(model, tokenizer, prompt, answer=answer, options=options)
+    made = continue_prompt(model, tokenizer, prompt, answer=answer, options=options)
     produced, count = made.ready.produced, made.targets[0] + 1
     assert produced is not None  # it is a continuation
     before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())

@@ -298,8 +298,8 @@ def require_room(estimate: Estimate, available: int) -> None:
     """
     if estimate.sure > available:
         raise OutOfMemory(
-            f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, "
-            f"but {spelled(available)} are free. {what_fits(estimate, available)}"
+            f"{_subject(estimate)} needs about {format_bytes(estimate.needed_within(available))}, "
+            f"but {format_bytes(available)} are free. {what_fits(estimate, available)}"
         )
 
 
@@ -321,15 +321,15 @@ def what_fits(estimate: Estimate, available: int) -> str:
         alone = (
             "one target" if estimate.spec.gives == "maps" else "one target, in single-target mode,"
         )
-        tries.append(f"{alone} takes about {spelled(size(fewer))}")
+        tries.append(f"{alone} takes about {format_bytes(size(fewer))}")
     if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
         one = replace(estimate, layers=1)
         if size(one) <= available:
-            tries.append(f"one layer takes about {spelled(size(one))}")
+            tries.append(f"one layer takes about {format_bytes(size(one))}")
     if estimate.shape.number > 2:
         half = replace(estimate, shape=replace(estimate.shape, number=2))
         if size(half) <= available:
-            tries.append(f"the model in bfloat16 takes about {spelled(size(half))}")
+            tries.append(f"the model in bfloat16 takes about {format_bytes(size(half))}")
     longest = estimate.tokens
     while longest >= _SHORTEST and size(replace(estimate, tokens=longest)) > available:
         longest //= 2
@@ -346,13 +346,13 @@ def memory_advice(estimate: Estimate, available: int) -> str:
     """
     needed = estimate.needed_within(available)
     return (
-        f"memory ran out: {_subject(estimate)} takes about {spelled(needed)} beyond the "
-        f"weights{' and the recording' * estimate.recorded}, but {spelled(available)} were "
+        f"memory ran out: {_subject(estimate)} takes about {format_bytes(needed)} beyond the "
+        f"weights{' and the recording' * estimate.recorded}, but {format_bytes(available)} were "
         f"free. {what_fits(estimate, min(available, needed - 1))}"
     )
 
 
-def spelled(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Format a number of bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 999.5:

@@ -17,7 +17,7 @@ from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
-from mixlens.text.continuation import Continued, continued
+from mixlens.text.continuation import Continued, continue_prompt
 from mixlens.text.generation import require_generation
 from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
 from mixlens.text.media_prompts import is_per_token
@@ -52,7 +52,7 @@ def generate(
             estimate_of_prompt(model, lens.tokenizer, prompt), available
         )
         try:
-            made = continued(
+            made = continue_prompt(
                 model,
                 lens.tokenizer,
                 prompt,

@@ -33,7 +33,7 @@ from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.recording import Recording
 from mixlens.text.inputs import as_tensor, is_pair, is_raw, texts_of
 from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
-from mixlens.text.processing import processed
+from mixlens.text.processing import run_processor
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -60,7 +60,7 @@ class MeasuredTexts(list["MixingMaps"]):
         self.errors: tuple[tuple[str, str], ...] = tuple(errors)
 
 
-def measure_given(
+def measure_inputs(
     lens: Lens,
     name: str,
     raw_inputs: Any,
@@ -80,7 +80,7 @@ def measure_given(
             )
         return measure(name, raw_inputs, **chosen, **options)
     raw_inputs = (
-        processed(lens.processor, raw_inputs, lens.model) if is_raw(raw_inputs) else raw_inputs
+        run_processor(lens.processor, raw_inputs, lens.model) if is_raw(raw_inputs) else raw_inputs
     )
     alone = isinstance(raw_inputs, str) or is_pair(raw_inputs)
     if alone or (isinstance(raw_inputs, Mapping) and not is_padded_sound(raw_inputs)):

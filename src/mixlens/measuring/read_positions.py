@@ -27,7 +27,7 @@ from mixlens.text.answer_tokens import answer_for_each, find_answer, following_t
 from mixlens.text.input_checks import is_plain_text
 from mixlens.text.inputs import Prepared
 from mixlens.text.padding import row_lengths
-from mixlens.text.tokens import EachText, TokenRow, resolved
+from mixlens.text.tokens import EachText, TokenRow, resolve_positions
 
 if TYPE_CHECKING:
     from mixlens.contracts import Request
@@ -63,7 +63,7 @@ def find_read_positions(
 def _positions(position: Any, lengths: Sequence[int]) -> list[int]:
     one_for_each = isinstance(position, Sequence) and not isinstance(position, str)
     each = list(position) if one_for_each else [-1 if position is None else position] * len(lengths)
-    return [resolved([int(p)], n)[0] for p, n in zip(each, lengths, strict=True)]
+    return [resolve_positions([int(p)], n)[0] for p, n in zip(each, lengths, strict=True)]
 
 
 def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> list[int]:

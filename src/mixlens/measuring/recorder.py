@@ -54,11 +54,11 @@ from mixlens.structure.model_structure import ModelStructure
 from mixlens.structure.probe import may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.input_checks import is_plain_text
-from mixlens.text.inputs import Prepared, is_raw, prepared
+from mixlens.text.inputs import Prepared, is_raw, prepare_inputs
 from mixlens.text.media_labels import label_texts
-from mixlens.text.processing import audio_seconds, processed
+from mixlens.text.processing import audio_seconds, run_processor
 from mixlens.text.token_labels import token_rows
-from mixlens.text.tokens import EachText, listed, positions_by_text
+from mixlens.text.tokens import EachText, positions_by_text, to_list
 
 if TYPE_CHECKING:
     from torch import nn
@@ -115,7 +115,9 @@ def record(
                 if targets is None:
                     recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
                 else:
-                    named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                    named = (
+                        targets if isinstance(targets, EachText) else to_list(targets, "targets")
+                    )
                     recording = _recorded_targets(lens, ready, site, named or [], budget)
     left_out = recording.structure.left_out
     if left_out:  # NaN weights are not a kind of layer
@@ -157,8 +159,8 @@ def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
     seconds = None
     if is_raw(raw_inputs):
         seconds = audio_seconds(lens.processor, raw_inputs)
-        raw_inputs = processed(lens.processor, raw_inputs, lens.model)
-    model, ready = lens.model, prepared(lens.model, lens.tokenizer, raw_inputs)
+        raw_inputs = run_processor(lens.processor, raw_inputs, lens.model)
+    model, ready = lens.model, prepare_inputs(lens.model, lens.tokenizer, raw_inputs)
     ready = replace(ready, seconds=seconds)
     ids = ready.tensors.get("input_ids")
     if ready.rows is None or ids is None or is_plain_text(ready.tensors):

@@ -92,7 +92,7 @@ def processes_of(model: nn.Module) -> Processes | None:
 
 
 @contextlib.contextmanager
-def joined(model: nn.Module) -> Iterator[None]:
+def synchronise(model: nn.Module) -> Iterator[None]:
     """Synchronise this process with the model's other processes while the context is open."""
     processes = processes_of(model)
     if processes is None or _current.get() is processes:
@@ -163,7 +163,7 @@ def join_group(address: tuple[str, int], rank: int, count: int, device: str) -> 
     )
 
 
-def gathered(part: Tensor, dim: int, size: int) -> Tensor:
+def gather_tensor(part: Tensor, dim: int, size: int) -> Tensor:
     """Gather a tensor whose axis `dim` is divided equally among the processes of the current model.
 
     `size` is the full length of this axis. A tensor that already has this length is returned

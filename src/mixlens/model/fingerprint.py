@@ -156,7 +156,7 @@ def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
     modules alive.
 
     A bound method may be a new object at each access, so its function and the id of its object are
-    used. A module's own `forward` is excluded, because `uncompiled` sets it.
+    used. A module's own `forward` is excluded, because `run_uncompiled` sets it.
     """
     for value in [each for each in values if type(each) in _FUNCTIONS]:
         if type(value) is not types.MethodType:

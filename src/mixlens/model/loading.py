@@ -24,7 +24,7 @@ from mixlens.model.sentence_folder import encoder_class, encoder_folder
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
 
-def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+def load_model(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return the model in eval mode, its tokenizer and its processor (None if the model has no
     processor).
     """
@@ -81,14 +81,14 @@ def _model(
     dropped = [] if has_adapter else dropped_parts(model, report["unexpected_keys"])
     if dropped:
         raise CannotLoad(
-            f"{os.fspath(name)!r} stores {_listed(dropped)}, but {type(model).__name__} ignores "
+            f"{os.fspath(name)!r} stores {_join(dropped)}, but {type(model).__name__} ignores "
             "these weights with this config.json, so its layers would compute different results. "
             "Copy the config.json that belongs to the weights."
         )
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:
         raise CannotLoad(
-            f"{os.fspath(name)!r} stores {_listed(integers)} as integers or booleans without "
+            f"{os.fspath(name)!r} stores {_join(integers)} as integers or booleans without "
             "a quantisation config, so the original numbers are lost. Use a checkpoint with "
             "floating-point weights."
         )
@@ -144,7 +144,7 @@ def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
     body, head = split_missing(model, missing)
     if body:
         raise CannotLoad(
-            f"The checkpoint {os.fspath(name)!r} lacks {_listed(body)}, or has them in a "
+            f"The checkpoint {os.fspath(name)!r} lacks {_join(body)}, or has them in a "
             "different shape, so transformers initialises them at random and no score would "
             "be meaningful. Copy or download the whole checkpoint again, and load it as the "
             "class that it was saved as."
@@ -172,7 +172,7 @@ def newly_initialised(model: Any) -> dict[str, bool]:
     }
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + " …" * (len(names) > 3)
 
 
@@ -183,7 +183,7 @@ def require_head(model: Any) -> None:
     missing = [name for name, is_head in newly_initialised(model).items() if is_head]
     if missing:
         raise UnsupportedModel(
-            f"The checkpoint has no {_listed(missing)}, so the head of {type(model).__name__} "
+            f"The checkpoint has no {_join(missing)}, so the head of {type(model).__name__} "
             "and its predictions are random. Load a checkpoint that includes the trained head, "
             "or use a measure that does not explain the model's output."
         )

@@ -39,7 +39,7 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
     """
     parts, level = [module], [module]
     while level:
-        level = _held(_modules, level)
+        level = _list_entries(_modules, level)
         parts += level
     return parts
 
@@ -55,7 +55,7 @@ def tensors_in(parts: Sequence[nn.Module], *, buffers: bool = True) -> list[Tens
     """Return the parameters and, unless `buffers=False`, the buffers of these modules without those
     of their submodules.
     """
-    return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
+    return _list_entries(_parameters, parts) + (_list_entries(_buffers, parts) if buffers else [])
 
 
 def configs_of(module: nn.Module) -> list[Any]:
@@ -66,7 +66,7 @@ def configs_of(module: nn.Module) -> list[Any]:
     )
 
 
-def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
+def _list_entries(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
     """Return the entries of one table (such as `_parameters`) of these modules, without entries
     that are None.
     """
@@ -74,7 +74,7 @@ def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list
     return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
 
-def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:
+def copy_module(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:
     """Return a deep copy of a module, in which some objects are replaced. `replaced` is keyed by
     id.
 

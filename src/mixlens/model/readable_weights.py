@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.model.distributed import OwnColumns, is_spread, kept_copy, kept_weight, own_columns
-from mixlens.model.module_walk import as_written, copied, parts_of, tensors_in, tensors_of
+from mixlens.model.module_walk import as_written, copy_module, parts_of, tensors_in, tensors_of
 from mixlens.model.placement import (
     all_hooks,
     device_of_calls,
@@ -89,7 +89,7 @@ def _with_weights(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     for place, (hook, name) in stored_weights(module).items():
         weight = hook.weights_map[name].to(hook.execution_device)
         replacements.setdefault(place, _parameter(weight))
-    copy = copied(module, replacements)
+    copy = copy_module(module, replacements)
     for part in copy.modules():
         for name in ("forward", "_old_forward", "_hf_hook"):
             vars(part).pop(name, None)
@@ -130,7 +130,7 @@ def _readable_part(part: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
         except Exception as error:
             raise_if_out_of_memory(error)  # a module that takes other arguments runs as it is
     packed = [weight for weight in part.parameters(recurse=False) if is_packed(weight)]
-    plain = {id(weight): unpacked(weight) for weight in packed}
+    plain = {id(weight): unpack_weight(weight) for weight in packed}
     return plain if None not in plain.values() else {id(part): RunAsIs(part, dtype)}
 
 
@@ -186,7 +186,7 @@ def awaits_first_run(part: nn.Module) -> bool:
     return not (isinstance(weight, Tensor) and (weight.is_meta or weight.element_size() > 1))
 
 
-def unpacked(weight: Tensor) -> nn.Parameter | None:
+def unpack_weight(weight: Tensor) -> nn.Parameter | None:
     """Return a tensor subclass as a plain parameter, or None if it cannot unpack itself."""
     if type(weight).dequantize is Tensor.dequantize:  # reads the packed integers as numbers
         return None

@@ -38,7 +38,7 @@ _HOOK_OPTIONS = tuple(f"{name}_with_kwargs" for name in _HOOKS)
 
 
 @contextlib.contextmanager
-def restored(model: nn.Module) -> Iterator[list[str]]:
+def restore_on_exit(model: nn.Module) -> Iterator[list[str]]:
     """When the context closes, restore the attributes, weights, buffers, submodules and hooks of a
     model.
 
@@ -152,7 +152,7 @@ def plain_experts(module: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def uncompiled(model: nn.Module) -> Iterator[None]:
+def run_uncompiled(model: nn.Module) -> Iterator[None]:
     """Run compiled modules uncompiled while the context is open.
 
     Hooks inside compiled code would trigger a recompilation, and a compiled copy hides the original

@@ -88,7 +88,7 @@ _NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # names of sentenc
 _PLAIN = ("Transformer", "Pooling", "Normalize")  # the norm does not change a cosine
 
 
-def pooled(
+def pool_states(
     states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"], kind: str
 ) -> Float[Tensor, "text d_model"]:
     """Pool token states into one vector for each text. `real` marks the tokens that are not

@@ -30,12 +30,12 @@ import torch
 from torch import nn
 
 from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel, in_short
-from mixlens.model.distributed import joined
+from mixlens.model.distributed import synchronise
 from mixlens.model.fingerprint import Fingerprint, ModelState, all_contents, fingerprint
 from mixlens.model.model_changes import TRAINING, raise_if_changed
 from mixlens.model.module_walk import parts_of
 from mixlens.model.placement import is_out_of_memory
-from mixlens.model.restore_model import plain_experts, restored, uncompiled
+from mixlens.model.restore_model import plain_experts, restore_on_exit, run_uncompiled
 
 Found = TypeVar("Found")
 
@@ -159,8 +159,8 @@ def open_session(
         stack.enter_context(matmul_precision(precision))
         stack.enter_context(outside_inference_mode())
         if session is None or is_first:
-            stack.enter_context(joined(model))
-            stack.enter_context(uncompiled(model))
+            stack.enter_context(synchronise(model))
+            stack.enter_context(run_uncompiled(model))
             if next((each.dtype for each in model.parameters()), None) == torch.float64:
                 stack.enter_context(plain_experts(model))  # grouped products do not run in float64
             session = ModelSession(model)
@@ -171,7 +171,7 @@ def open_session(
         if is_first:
             require_eval(model)
         if restores:
-            stack.enter_context(restored(model))
+            stack.enter_context(restore_on_exit(model))
         stack.enter_context(_memory_in_words(session))
         yield session
 

@@ -16,7 +16,7 @@ from mixlens.model.module_walk import tensors_of
 from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
 
 
-def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
+def unwrap_model(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
     """Return the transformers model inside a wrapper, and the tokenizer of the wrapper if it has
     one.
     """

@@ -10,14 +10,21 @@ An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
 Experiments share these modules: `contracts` (types such as `ExperimentSpec`), `catalogue` (finds
 experiments by name), `reproduction` (runs an experiment), `questions` (asks questions about every
-text, and caches the answers), `ranked` (ranks measures) and `folder` (writes the results).
+text, and caches the answers), `ranked` (ranks the measures) and `folder` (writes the results).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixlens.papers.catalogue import EXPERIMENTS, experiments, module, names, papers, resolved
+from mixlens.papers.catalogue import (
+    EXPERIMENTS,
+    experiments,
+    module,
+    names,
+    papers,
+    resolve_experiment,
+)
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ __all__ = [
     "names",
     "papers",
     "reproduce",
-    "resolved",
+    "resolve_experiment",
 ]
 
 

@@ -42,7 +42,7 @@ def papers() -> tuple[str, ...]:
 
 def module(name: str) -> Any:
     """Return the module of an experiment."""
-    return EXPERIMENTS.entry(resolved(name))
+    return EXPERIMENTS.entry(resolve_experiment(name))
 
 
 def experiments() -> dict[str, ExperimentSpec]:
@@ -50,7 +50,7 @@ def experiments() -> dict[str, ExperimentSpec]:
     return {name: entry.SPEC for name, entry in EXPERIMENTS.entries().items()}
 
 
-def resolved(name: str) -> str:
+def resolve_experiment(name: str) -> str:
     """Return the experiment that includes a figure or table: `brunner2020/fig8` is part of
     `brunner2020/fig2b`.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluating.case import Case
-from mixlens.papers.questions import Asker, Memory, Question, Sent, label_of, packed
+from mixlens.papers.questions import Asker, Memory, Question, Sent, label_of, pack_questions
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress, Workers, work_through
 
@@ -114,7 +114,7 @@ class Setting:
     def _sent(self, workers: Workers, questions: Mapping[str, Question]) -> Sent:
         return Sent(
             workers=workers if self.other is not None else replace(workers, other=None),
-            packed=packed(questions, self.lens, self.other),
+            packed=pack_questions(questions, self.lens, self.other),
             measure_options=self.measure_options,
         )
 

@@ -25,7 +25,7 @@ from mixlens.views.document import document, table
 from mixlens.views.viewer.page import script_source
 
 
-def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
+def select_published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
     """Return the numbers that the paper reports.
 
     Return None unless the model and the data match those of the paper.
@@ -140,7 +140,8 @@ def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> s
         parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
     if result["numbers"]:
         rows = [
-            f"| {cell(key)} | {shown(pair['measured'])} | {shown(pair['published'])} |"
+            f"| {cell(key)} | {format_number(pair['measured'])}"
+            f" | {format_number(pair['published'])} |"
             for key, pair in result["numbers"].items()
         ]
         parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
@@ -198,7 +199,10 @@ def _body(
     if result["numbers"]:
         yield "<h2>Numbers</h2>"
         pairs = result["numbers"].items()
-        values = [(key, shown(pair["measured"]), shown(pair["published"])) for key, pair in pairs]
+        values = [
+            (key, format_number(pair["measured"]), format_number(pair["published"]))
+            for key, pair in pairs
+        ]
         yield table("Numbers", ("number", "measured", "published"), values)
     for key, figure in outcome.figures.items():
         yield f"<h2>{escape(key)}</h2>\n<figure>{inline_svg(figure, key)}</figure>"
@@ -214,6 +218,6 @@ def _body(
         yield f"<p>{escape(outcome.notes)}</p>"
 
 
-def shown(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a number for a table cell. Return an empty string if there is no number."""
     return "" if value is None else f"{value:.4g}"

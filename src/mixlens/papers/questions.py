@@ -171,7 +171,7 @@ class Sent:
         return Asker(models["lens"], questions, self.measure_options, Memory(budget=0))
 
 
-def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
+def pack_questions(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
     """Pickle the questions, and replace each lens with a name."""
     content = io.BytesIO()
     pickler = _Pickler(content)

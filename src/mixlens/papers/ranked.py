@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFrame:
+def rank_measures(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFrame:
     """Return a table of the measures and their values, best first."""
     rows = [
         {

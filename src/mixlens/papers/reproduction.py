@@ -21,9 +21,9 @@ from mixlens.datasets.dataset import digest
 from mixlens.datasets.examples import Aligned, Example
 from mixlens.errors import InvalidInput
 from mixlens.maps.provenance import model_name, plain
-from mixlens.papers.catalogue import module, resolved
+from mixlens.papers.catalogue import module, resolve_experiment
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
-from mixlens.papers.folder import published, read_finished, result_of, write_finished
+from mixlens.papers.folder import read_finished, result_of, select_published, write_finished
 from mixlens.papers.questions import Memory
 from mixlens.runs.example_view import MEASURES, example_frame
 from mixlens.runs.journal import Journal
@@ -66,7 +66,7 @@ def reproduce(
     The results are stored in a folder in `out`. Pass the same `memory` to several experiments to
     compute each observation and each measure of a text only once.
     """
-    name = resolved(name)
+    name = resolve_experiment(name)
     spec: ExperimentSpec = module(name).SPEC
     run: Callable[..., Outcome] = module(name).run
     require_model(spec, lens)
@@ -140,7 +140,9 @@ def _published_numbers(
     spec: ExperimentSpec, lens: Lens, dataset: Dataset | None
 ) -> Mapping[str, float] | None:
     """Return the numbers that the paper reports, or None if the model or the data differ."""
-    return published(spec, model_name(lens.model), dataset.origin if dataset is not None else "")
+    return select_published(
+        spec, model_name(lens.model), dataset.origin if dataset is not None else ""
+    )
 
 
 @contextlib.contextmanager

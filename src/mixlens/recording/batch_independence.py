@@ -21,7 +21,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.differences import difference, rounding
 from mixlens.model.fingerprint import settings_of
 from mixlens.model.placement import raise_if_out_of_memory
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.rotary import depends_on_length, frequencies_at
 from mixlens.model.session import Remembered
 from mixlens.structure.model_structure import ModelStructure
@@ -298,7 +298,7 @@ def _answers(
     """Return the outputs of the layers and, with `output`, also the outputs of the model."""
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with restored(model):
+    with restore_on_exit(model):
         calls, outputs = layer_calls(
             model,
             inputs,

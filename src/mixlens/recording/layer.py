@@ -17,7 +17,7 @@ from mixlens.capture.layer_calls import HookPoint, LayerCall, watching, with_hid
 from mixlens.capture.rerun import (
     UpcastModule,
     cast_call,
-    expanded,
+    repeat_arguments,
     replacing_values,
     run_layer,
     upcast_module,
@@ -189,7 +189,7 @@ class Layer:
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the layer's arguments for copies of one text, in float32 or float64."""
         self._require_captured()
-        args, kwargs = expanded(self.call, self.structure.axes, row, copies)
+        args, kwargs = repeat_arguments(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
         if dtype == self.native_input.dtype:
             return args, kwargs

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import Inputs, batch_size
 from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Targets
-from mixlens.errors import InvalidInput, TargetsUnavailable, counted
+from mixlens.errors import InvalidInput, TargetsUnavailable, format_count
 from mixlens.model.fingerprint import ModelState
 from mixlens.model.session import open_session, state_of
 from mixlens.recording.layer import Layer
@@ -139,12 +139,12 @@ class Recording:
 
     def __repr__(self) -> str:
         if not self.is_kept and self.targets is not None:
-            targets = counted(len(self.targets[0]), "target")
+            targets = format_count(len(self.targets[0]), "target")
             about = f"{targets} of {self.site}{self._answer_in_repr()}"
             return f"<Recording of {type(self.model).__name__}: {about}>"
         sizes = [
-            f"{name}: {counted(len(self.stack_layers[name]), 'layer')},"
-            f" {counted(max(lengths), 'token')}"
+            f"{name}: {format_count(len(self.stack_layers[name]), 'layer')},"
+            f" {format_count(max(lengths), 'token')}"
             for name, lengths in self.lengths.items()
         ]
         texts = "" if self.batch == 1 else f"{self.batch} texts; "

@@ -127,7 +127,7 @@ class Report:
         return asdict(self)
 
 
-def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
+def group_reasons(reasons: Mapping[str, str]) -> dict[str, str]:
     """Group the layers of a module list that share a reason. The keys look like "`model.layers` 0,
     1, 3", and the values are the reasons.
     """
@@ -168,9 +168,9 @@ def report(
         tolerance=tolerance,
         sites=recording.sites,
         measures=dict(refusals),
-        left_out=grouped(structure.left_out),
-        open=grouped(structure.open),
-        slow_paths=grouped(slow_paths),
+        left_out=group_reasons(structure.left_out),
+        open=group_reasons(structure.open),
+        slow_paths=group_reasons(slow_paths),
         from_maps=dict(from_maps),
     )
 

@@ -17,7 +17,7 @@ from mixlens.capture.layer_calls import first_tensor, hooks_removed
 from mixlens.contracts import Facts, Request, Scores, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
-from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
+from mixlens.kernels.gradients import Hidden, Value, average_noisy_gradients, no_gradient
 from mixlens.recording.batch_independence import copies_are_independent
 from mixlens.recording.forward_pass import capture_inputs
 from mixlens.recording.recording import Recording
@@ -59,7 +59,7 @@ def explained_layers(recording: Recording, request: Request) -> list[Layer]:
     return layers
 
 
-def attributed(
+def attribute_output(
     recording: Recording,
     request: Request,
     output: Explained,
@@ -123,11 +123,11 @@ def smooth_gradients(
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         if not smooth:
             return explain(*plain[layer])
-        return smoothed(
+        return average_noisy_gradients(
             value, hidden, explain, lengths, smooth=smooth, noise=noise, seed=seed, size=size
         )
 
-    return attributed(recording, request, output, attribute, reduction)
+    return attribute_output(recording, request, output, attribute, reduction)
 
 
 def plain_gradients(

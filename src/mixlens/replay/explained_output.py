@@ -33,7 +33,7 @@ from mixlens.model.loading import require_head
 from mixlens.replay.intervention import token_input
 from mixlens.replay.probabilities import Link, find_link, to_probabilities
 from mixlens.text.encoding import token_names
-from mixlens.text.tokens import resolved, whole_numbers
+from mixlens.text.tokens import resolve_positions, whole_numbers
 from mixlens.text.vocabulary import (
     label_id,
     label_name,
@@ -158,7 +158,7 @@ def logits_of(output: Any) -> Tensor:
     return logits
 
 
-def explained(
+def select_explained(
     recording: Recording,
     *,
     label: Named = None,
@@ -273,7 +273,9 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     if position is not None:
         given = whole_numbers(_per_row(position, recording.batch), "positions") or []
         try:
-            places = [resolved([p], length)[0] for p, length in zip(given, lengths, strict=True)]
+            places = [
+                resolve_positions([p], length)[0] for p, length in zip(given, lengths, strict=True)
+            ]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
     elif recording.produced is not None:
@@ -370,7 +372,7 @@ def predicted(
     if recording.batch > 1:
         raise InvalidInput(f"predictions() takes one text, got {recording.batch}. Pass one text.")
     logits = logits_of(recording.output)
-    where = explained(recording, position=position, of="logit").positions
+    where = select_explained(recording, position=position, of="logit").positions
     row = logits[0] if where is None else logits[0, int(where[0])]
     link = find_link(recording.model, recording.output)
     best = to_probabilities(row.float(), link).topk(min(top, row.shape[-1]))

@@ -181,7 +181,7 @@ def _differentiated(step: LayerFunction, rest: AfterAttention) -> Parts:
     joined = _joined(site)
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
-        first, *others = pushed(attention, primals, tangents)
+        first, *others = push_tangents(attention, primals, tangents)
         if not joined:
             return [tangents[0], first, *others]
         return [site.total(tangents[0], first), *others]
@@ -235,7 +235,7 @@ def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) 
     slopes = MlpSlopes(step.layer, point[0], point[1], mlp)
     generator = torch.Generator().manual_seed(2)
     noise = torch.randn(step.point.shape, generator=generator, dtype=torch.float64).to(step.point)
-    expected = pushed(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
+    expected = push_tangents(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
     few = torch.linspace(0, len(noise) - 1, min(3, len(noise)), device=noise.device).long()
     made = (
         torch.bmm(noise[few][:, None], slopes.matrices(few))[:, 0]
@@ -261,9 +261,9 @@ def _by_basis(
     matrices = unit.new_empty(tokens, width, width)
     for start in range(0, width, size):
         basis = unit[start : start + size, None].expand(-1, tokens, -1)
-        matrices[:, start : start + size] = pushed(single, (point[number],), (basis,))[0].transpose(
-            0, 1
-        )
+        matrices[:, start : start + size] = push_tangents(single, (point[number],), (basis,))[
+            0
+        ].transpose(0, 1)
     return matrices
 
 
@@ -329,7 +329,7 @@ class AfterAttention:
         return answered_run(layer, self.step.row, given, hidden[None])
 
 
-def pushed(
+def push_tangents(
     function: Callable[..., tuple[Tensor, ...]],
     primals: tuple[Tensor, ...],
     tangents: tuple[Tensor, ...],

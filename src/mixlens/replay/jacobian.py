@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import chunked
+from mixlens.kernels.chunks import split_chunks
 from mixlens.replay.folding import fold, folded_bytes, is_worth_folding
 from mixlens.replay.forward_derivative import Push, Step, forward_derivative
 
@@ -78,7 +78,7 @@ class Seeds:
 
         Each vector is zero everywhere except at its token.
         """
-        for index in chunked(
+        for index in split_chunks(
             torch.arange(self.tokens * self.per_token, device=self.like.device), size
         ):
             token, number = index // self.per_token, index % self.per_token

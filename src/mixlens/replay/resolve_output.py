@@ -30,10 +30,10 @@ from mixlens.model.sentence_encoder import (
     encoder_of,
     require_own_embedding,
 )
-from mixlens.model.sentence_folder import length_limit, pooled, pooling_of
+from mixlens.model.sentence_folder import length_limit, pool_states, pooling_of
 from mixlens.replay.explained_answer import explained_answer
-from mixlens.replay.explained_output import NO_OUTPUT, Explained, explained, no_logits
-from mixlens.text.inputs import prepared
+from mixlens.replay.explained_output import NO_OUTPUT, Explained, no_logits, select_explained
+from mixlens.text.inputs import prepare_inputs
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -110,7 +110,7 @@ def explained_embedding(
 
 def _embed(model: nn.Module, pooling: str | None) -> Embed:
     kind = pooling_of(model, pooling)
-    return lambda states, real: pooled(states, real, kind)
+    return lambda states, real: pool_states(states, real, kind)
 
 
 def _require_short(model: nn.Module, tokens: int) -> None:
@@ -125,7 +125,7 @@ def _require_short(model: nn.Module, tokens: int) -> None:
 def _embeddings(
     recording: Recording, texts: list[str], embed: Embed, *, limited: bool
 ) -> Float[Tensor, "text d_embedding"]:
-    tensors = prepared(recording.model, recording.tokenizer, texts).tensors
+    tensors = prepare_inputs(recording.model, recording.tokenizer, texts).tensors
     with torch.no_grad():
         states = _states(forward(recording.model, tensors))
     mask = tensors.get("attention_mask")
@@ -191,7 +191,7 @@ def resolve_output(
                 "`to` and `pooling` need of='similarity' or 'embedding'. Drop them, or set `of`."
             )
         _require_logits(recording, spec)
-        return explained(recording, of=of, **named)
+        return select_explained(recording, of=of, **named)
     if not spec.explains_embedding:
         raise InvalidInput(
             f"{name} splits a logit and cannot explain an embedding. Use a gradient measure "

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import Targets, is_released
-from mixlens.kernels.chunks import LARGEST, cached_bytes, chunked, product_bytes, slices
+from mixlens.kernels.chunks import LARGEST, cached_bytes, product_bytes, slices, split_chunks
 from mixlens.kernels.contributions import l1_contribution
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.fused import head_contributions as fused_heads
@@ -357,7 +357,7 @@ def _overshoots(
             above = smallest.size[:, count]
             within &= bound <= above[:, None]
         chosen = within.nonzero()
-        for few in chunked(chosen, max(1, limit // (40 * count))):
+        for few in split_chunks(chosen, max(1, limit // (40 * count))):
             head, target, source = few.unbind(1)
             weight = weights[head, target, source][:, None]
             if count == width:

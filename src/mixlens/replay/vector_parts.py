@@ -29,7 +29,7 @@ from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
-from mixlens.kernels.chunks import chunked, rows_at_once
+from mixlens.kernels.chunks import rows_at_once, split_chunks
 from mixlens.kernels.differences import difference, row_sizes
 from mixlens.kernels.shares import SHIFT, share
 from mixlens.recording.attention import Attention
@@ -152,7 +152,7 @@ class VectorLayer:
         by_head = values.view(*values.shape[:2], heads, d_head).permute(2, 0, 1, 3).flatten(2)
         rows = [
             self._rows(parts, by_head, block_targets, inside=inside)
-            for block_targets in chunked(targets, block)
+            for block_targets in split_chunks(targets, block)
         ]
         return torch.cat(rows)
 
@@ -247,7 +247,7 @@ def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
     return parts
 
 
-def carried(
+def follow_parts(
     layers: Sequence[Layer],
     text: int,
     length: int,

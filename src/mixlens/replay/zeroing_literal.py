@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
-from mixlens.kernels.chunks import chunked, in_float64
+from mixlens.kernels.chunks import in_float64, split_chunks
 from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.differences import difference, row_sizes, same_bar
 from mixlens.kernels.distances import Distance
@@ -131,7 +131,7 @@ class LiteralZeroing:
         if block is not None:
             left = left - block.write(self.vectors, self.weights)[column, target]
         left = left.to(self.layer_rest.site.projected.dtype)
-        parts = (chunked(t, self.layer_rest.rows) for t in (places, left))
+        parts = (split_chunks(t, self.layer_rest.rows) for t in (places, left))
         return torch.cat(
             [
                 self.layer_rest(torch.full_like(place, text), place, part)
@@ -145,13 +145,13 @@ class LiteralZeroing:
         site, layer, kind = self.layer_rest.site, self.layer_rest.layer, self.layer_rest.kind
         at_once = max(1, self.layer_rest.rows // layer.width)
         if site.projection is None:
-            values = chunked(self._zeroed_values(text, block), at_once)
+            values = split_chunks(self._zeroed_values(text, block), at_once)
             return torch.cat([layer.rerun(text, values=part, kind=kind) for part in values])
         edited = self.whole[text][None]
         if block is not None:
             every = replace(block, targets=slice(None))
             edited = edited - every.write(self.vectors, self.weights)
-        parts = chunked(edited.to(site.projected.dtype), at_once)
+        parts = split_chunks(edited.to(site.projected.dtype), at_once)
         return torch.cat([layer.rerun(text, attention_output=part, kind=kind) for part in parts])
 
     def _zeroed_values(
@@ -182,7 +182,7 @@ class LiteralZeroing:
         edited = site.values[0].repeat(1 + len(few), 1, 1, 1)
         for copy, source in enumerate(few, 1):
             edited[copy, :, source] = 0
-        parts = chunked(edited, max(1, layer_rest.rows // layer_rest.layer.width))
+        parts = split_chunks(edited, max(1, layer_rest.rows // layer_rest.layer.width))
         runs = [layer_rest.layer.rerun(0, values=part, kind=layer_rest.kind) for part in parts]
         whole, *moved = torch.cat(runs)
         others = [~reads[:, source] for source in few]

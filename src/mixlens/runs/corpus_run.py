@@ -36,7 +36,7 @@ from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks, running
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal, written_line
-from mixlens.runs.lease import Lease, leased
+from mixlens.runs.lease import Lease, acquire_lease
 from mixlens.runs.settings import SETTINGS, describe_model, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
@@ -154,7 +154,7 @@ def _opened(
 def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[object]:
     """Lock a folder, so that a second run in the same folder raises an error."""
     if isinstance(out, ObjectPath):
-        return leased(out, f".lease{suffix}")
+        return acquire_lease(out, f".lease{suffix}")
     return owned_folder(out, f".lock{suffix}")
 
 

@@ -93,7 +93,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def leased(folder: ObjectPath, name: str) -> Iterator[Lease]:
+def acquire_lease(folder: ObjectPath, name: str) -> Iterator[Lease]:
     """Acquire the lease of a folder, and yield it.
 
     If another run is active, raise `InvalidInput`. If a killed run left a lease, wait until it

@@ -28,7 +28,7 @@ from mixlens.errors import (
     UnsupportedModel,
 )
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
-from mixlens.model.distributed import joined, processes_of
+from mixlens.model.distributed import processes_of, synchronise
 from mixlens.model.placement import is_out_of_memory
 from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
@@ -36,8 +36,8 @@ from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.batch import BatchUnderway, explains_output, start_measuring
 from mixlens.runs.job import Job, ModelSource
-from mixlens.text.encoding import Encoding, encoded
-from mixlens.text.inputs import Prepared, prepared
+from mixlens.text.encoding import Encoding, encode_texts
+from mixlens.text.inputs import Prepared, prepare_inputs
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -90,7 +90,7 @@ class ShardWorker:
     def measure(self, texts: Texts) -> MeasuredShard:
         """Measure every text. If a text cannot be measured, the reason is stored."""
         shard = MeasuredShard(self.lens, self.job, texts, self.device)
-        with joined(self.lens.model):
+        with synchronise(self.lens.model):
             shard.measure()
         return shard
 
@@ -140,7 +140,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
 def tokenise(lens: Lens, texts: list[str]) -> list[Encoding] | None:
     """Tokenise all texts at once. Return None if one of them is invalid."""
     try:
-        return encoded(lens.tokenizer, texts, None) if texts else []
+        return encode_texts(lens.tokenizer, texts, None) if texts else []
     except (MixlensError, TypeError, ValueError):
         return None
 
@@ -154,7 +154,9 @@ def make_ready(
     """Prepare a batch as model input. Return None if one of its texts is invalid."""
     own = None if encodings is None else [encodings[place] for place in batch]
     try:
-        return prepared(lens.model, lens.tokenizer, [texts[place].text for place in batch], own)
+        return prepare_inputs(
+            lens.model, lens.tokenizer, [texts[place].text for place in batch], own
+        )
     except MixlensError:  # measuring shows which text it is
         return None
 

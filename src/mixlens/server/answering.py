@@ -55,7 +55,7 @@ class Answering:
         request = job.request
         lens = self._lenses[request["model"]]
         job.report(0.0, "reading the prompt")
-        documents = _named(request["documents"])
+        documents = _name_documents(request["documents"])
         self._require_length(lens, request, documents)
         length = {} if request["answer"] else {"max_new_tokens": request["max_new_tokens"]}
         with stopped_in_modules(job):
@@ -85,7 +85,7 @@ class Answering:
             )
 
 
-def _named(documents: list[dict[str, str]]) -> dict[str, str]:
+def _name_documents(documents: list[dict[str, str]]) -> dict[str, str]:
     """Return the texts of documents by name."""
     texts: dict[str, str] = {}
     for document in documents:

@@ -202,7 +202,7 @@ def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None
 
 def _check(request: JobRequest, models: Mapping[str, ModelChoice], limits: Limits) -> None:
     """Raise an error for a request that no job could fulfil."""
-    model = _known(request.model, models)
+    model = _find_model(request.model, models)
     for name in request.measures:
         if name not in model.measures:
             raise HTTPException(422, f"Measure {name!r} is unknown or does not support this model.")
@@ -215,7 +215,7 @@ def _check(request: JobRequest, models: Mapping[str, ModelChoice], limits: Limit
 def _check_answer(
     request: AnswerRequest, models: Mapping[str, ModelChoice], limits: Limits
 ) -> None:
-    model = _known(request.model, models)
+    model = _find_model(request.model, models)
     if not model.methods:
         raise HTTPException(422, "This model does not generate text. Choose another model.")
     for name in request.methods:
@@ -232,7 +232,7 @@ def _check_answer(
     _require_short(texts, limits.characters)
 
 
-def _known(name: str, models: Mapping[str, ModelChoice]) -> ModelChoice:
+def _find_model(name: str, models: Mapping[str, ModelChoice]) -> ModelChoice:
     if name not in models:
         raise HTTPException(422, f"Unknown model. Choose one of: {', '.join(models)}.")
     return models[name]

@@ -13,7 +13,7 @@ from mixlens.errors import InputTooLong, InvalidInput, MixlensError
 from mixlens.measures import list_measures
 from mixlens.measuring.measure import measure
 from mixlens.server.api import Limits
-from mixlens.text.encoding import tokenized
+from mixlens.text.encoding import tokenise_checked
 from mixlens.views.viewer.packing import LIVE_BYTES
 from mixlens.views.viewer.payload import payload_of
 
@@ -29,7 +29,7 @@ _FIRST_TARGET = "Les clefs de la vieille armoire sont sur la table."
 
 def count_tokens(lens: Lens, text: str) -> int:
     """Return the number of tokens of a text, including special tokens."""
-    return len(tokenized(lens.tokenizer, text)["input_ids"])
+    return len(tokenise_checked(lens.tokenizer, text)["input_ids"])
 
 
 def takes_pairs(lens: Lens) -> bool:

@@ -24,10 +24,10 @@ from mixlens.capture.layer_calls import (
     hidden_argument,
     hooks_removed,
 )
-from mixlens.capture.rerun import cast_call, expanded, run_layer
+from mixlens.capture.rerun import cast_call, repeat_arguments, run_layer
 from mixlens.kernels.differences import difference, row_sizes, same_bar
-from mixlens.model.module_walk import copied, named_parts
-from mixlens.structure.norms import LinearisedNorm, linearised
+from mixlens.model.module_walk import copy_module, named_parts
+from mixlens.structure.norms import LinearisedNorm, linearise_norm
 
 HERE = object()  # marks the hidden states in the output of a submodule
 
@@ -175,11 +175,11 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
 
     The second copy gets a different input.
     """
-    module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
+    module, (args, kwargs) = call.readable, repeat_arguments(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Structures can be distinguished only with enough digits; one layer at a time fits any
         # memory.
-        module = copied(module).float()
+        module = copy_module(module).float()
         args, kwargs = cast_call(call, args, kwargs, torch.float32)
     hidden = _telling(hidden_argument(args, kwargs))
     hidden = torch.stack([hidden[0], hidden[1].flip(-1)])
@@ -335,5 +335,5 @@ class Evidence:
             return None
         key = id(event.module)
         if key not in self._norms:
-            self._norms[key] = linearised(event.module, self.d_model, self.hidden)
+            self._norms[key] = linearise_norm(event.module, self.d_model, self.hidden)
         return self._norms[key]

@@ -30,14 +30,19 @@ from mixlens.capture.attention_call import Listener, current_listener, listening
 from mixlens.capture.layer_calls import (
     HookPoint,
     LayerCall,
-    changed,
     first_tensor,
     float_tensors,
     hidden_argument,
     hooks_removed,
+    map_tensors,
     with_hidden_argument,
 )
-from mixlens.capture.packed_attention import PackedAttention, PairedAttention, paired, placed
+from mixlens.capture.packed_attention import (
+    PackedAttention,
+    PairedAttention,
+    combine_packed_calls,
+    combine_paired_calls,
+)
 from mixlens.model.module_walk import BareProducts, named_parts
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -80,7 +85,7 @@ class Layout:
         call.
         """
         if self.packed:
-            call.attention = placed(call.attention, *call.hidden_in.shape[:2])
+            call.attention = combine_packed_calls(call.attention, *call.hidden_in.shape[:2])
 
     def whole(self, module: nn.Module) -> nn.Module:
         """Return the complete layer, given the module at the layer's path."""
@@ -147,7 +152,7 @@ class TwoStreams(Layout):
     def attention(self, call: LayerCall) -> None:
         """Combine the attention calls of the two streams, if each stream has a separate call."""
         assert isinstance(call.module, ArrangedLayer)
-        call.attention = paired(call.attention, call.module.shape)
+        call.attention = combine_paired_calls(call.attention, call.module.shape)
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
@@ -309,7 +314,7 @@ def _fits(tensor: Tensor, first: int, second: int) -> bool:
 
 def turned(value: Any, first: int, second: int) -> Any:
     """Swap the first two axes of every tensor [first, second, channel] in a value."""
-    return changed(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
+    return map_tensors(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 
 @torch.no_grad()

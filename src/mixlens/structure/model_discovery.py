@@ -20,7 +20,7 @@ from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, forward
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import rounding
 from mixlens.model.placement import is_out_of_memory
-from mixlens.model.restore_model import restored
+from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.session import Remembered, state_of
 from mixlens.structure.attention_reading import TurnedProjection
 from mixlens.structure.layer_discovery import structure_of
@@ -33,7 +33,7 @@ from mixlens.structure.layouts import (
     turned_part,
     why_unknown,
 )
-from mixlens.structure.model_structure import ModelStructure, assembled
+from mixlens.structure.model_structure import ModelStructure, assemble_structure
 from mixlens.structure.probe import Probe, may_be_whole, probes, too_long_to_probe, whole_probe
 from mixlens.structure.probe_passes import (
     FailsOnProbe,
@@ -65,12 +65,12 @@ class OnWholeInput(UnsupportedModel):
     """
 
 
-def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
+def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
     """Infer the model's structure from probes similar to `inputs`.
 
     Raise `UnsupportedModel` if no probe works.
     """
-    with restored(model) as turned:
+    with restore_on_exit(model) as turned:
         chosen = probes(inputs, model)
         plain = is_plain_text(inputs)
         try:
@@ -92,7 +92,7 @@ def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -
     """
     if not turned:
         return
-    with restored(model) as own, torch.no_grad():
+    with restore_on_exit(model) as own, torch.no_grad():
         forward(model, inputs)
     strange = [name for name in turned if name not in own or name.endswith("modules")]
     if strange:
@@ -158,7 +158,7 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
     if not structures:
         raise UnsupportedModel(f"{type(model).__name__}, {next(iter(left_out.values()))}")
     left_out |= dict.fromkeys(captured.silent, _SILENT)
-    structure = assembled(captured.backend, structures, left_out, probe.whole)
+    structure = assemble_structure(captured.backend, structures, left_out, probe.whole)
     require_same_unpadded(model, probe, structure, passes.native)
     return structure
 
@@ -355,7 +355,9 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
     return _structures.of(
         model,
         (likeness(inputs), whole),
-        lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
+        lambda: (
+            _on_probe(model, whole_probe(inputs)) if whole else discover_structure(model, inputs)
+        ),
         state=(state.settings, hook_numbers(model) if state.hooks else ()),
     )
 

@@ -129,7 +129,7 @@ class ModelStructure:
         return self.site(site).stack
 
 
-def assembled(
+def assemble_structure(
     backend: str, layers: Sequence[LayerStructure], left_out: Mapping[str, str], whole: bool
 ) -> ModelStructure:
     """Group layers into stacks, and name their attention blocks.

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.model.module_walk import copied
+from mixlens.model.module_walk import copy_module
 from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.session import Remembered
 
@@ -83,7 +83,7 @@ class LinearisedNorm:
         return replace(self, gain=self.gain.to(like), shift=self.shift.to(like))
 
 
-def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
+def linearise_norm(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
     """Return the linear form of a module, or None if it is neither a norm nor a per-channel
     scale.
     """
@@ -91,7 +91,7 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
         # a norm has a few numbers per channel; do not copy whole MLPs to test them
         return None
-    wide = copied(module).to(
+    wide = copy_module(module).to(
         torch.float64
     )  # half-precision weights are exact in float64, their outputs are not
     for hooks in (wide._forward_hooks, wide._forward_pre_hooks):
@@ -151,13 +151,13 @@ _casts: Remembered[LinearisedNorm | None] = Remembered()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
-    """Return the result of `linearised` in the dtype and on the device of `like`.
+    """Return the result of `linearise_norm` in the dtype and on the device of `like`.
 
     It is cached until the weights of the module change.
     """
 
     def cast() -> LinearisedNorm | None:
-        form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
+        form = _forms.of(module, None, lambda: linearise_norm(module, int(like.shape[-1]), like))
         return None if form is None else form.to(like)
 
     return _casts.of(module, (like.dtype, like.device), cast)

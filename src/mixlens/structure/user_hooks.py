@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mixlens.capture.layer_calls import LayerCall, changed
+from mixlens.capture.layer_calls import LayerCall, map_tensors
 from mixlens.capture.rerun import run_layer
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, same_bar
@@ -41,7 +41,9 @@ def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
 
     def run() -> Tensor:
         batch = int(call.hidden_in.shape[0])
-        args, kwargs = changed((call.args, call.kwargs), Tensor.clone)  # a hook may write into them
+        args, kwargs = map_tensors(
+            (call.args, call.kwargs), Tensor.clone
+        )  # a hook may write into them
         return run_layer(call.module, backend, args, kwargs, batch=batch)
 
     hooked = run()

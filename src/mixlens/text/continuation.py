@@ -22,19 +22,19 @@ from torch import nn
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.model.rotary import require_same_frequencies
 from mixlens.text.decoder_inputs import start_token, target_prefix
-from mixlens.text.encoding import decoded, encoded, token_row
+from mixlens.text.encoding import decode_ids, encode_texts, token_row
 from mixlens.text.generation import (
-    generated,
+    generate_ids,
     generated_by_decoder,
     require_room,
     with_mask,
     without_end,
 )
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
-from mixlens.text.inputs import Prepared, made_ready
+from mixlens.text.inputs import Prepared, normalise_inputs
 from mixlens.text.media_prompts import MediaPrompt, continued_tensors, has_media, media_prompt
 from mixlens.text.padding import masks_more_than_padding
-from mixlens.text.prompts import Given, Prompt, prompt_of, tokenised, with_answer
+from mixlens.text.prompts import Given, Prompt, prompt_of, tokenise_prompt, with_answer
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
 
 _UNKNOWN = "\ufffd"
@@ -49,7 +49,7 @@ class Continued:
     targets: tuple[int, ...]
 
 
-def continued(
+def continue_prompt(
     model: nn.Module,
     tokenizer: Any,
     given: Given,
@@ -86,12 +86,12 @@ def continued(
     if answer is None:
         is_text = not isinstance(prompt, MediaPrompt)
         tensors = None if is_text else _inputs(model, prompt, prompt.ids)
-        new = generated(model, [*prompt.ids], options, tensors)[len(prompt.ids) :]
+        new = generate_ids(model, [*prompt.ids], options, tensors)[len(prompt.ids) :]
         new = new if explain_end else without_end(model, tokenizer, new)
         whole = _with_generated(tokenizer, prompt, new)
         count = len(prompt.ids)
     else:
-        whole, count = _with_given(tokenizer, prompt, answer)
+        whole, count = _join_answer(tokenizer, prompt, answer)
     ids, row = whole
     if count < 1:
         raise InvalidInput("The prompt has no token before the answer. Pass a longer prompt.")
@@ -111,8 +111,8 @@ def continued(
 def _inputs(model: nn.Module, prompt: Prompt, ids: Sequence[int]) -> dict[str, Any]:
     """Return the model inputs for a sequence of token ids that begins with the prompt."""
     if isinstance(prompt, MediaPrompt):
-        return made_ready(model, continued_tensors(model, prompt, ids))
-    return made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
+        return normalise_inputs(model, continued_tensors(model, prompt, ids))
+    return normalise_inputs(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
@@ -152,7 +152,7 @@ def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
     return ids
 
 
-def _with_given(
+def _join_answer(
     tokenizer: Any, prompt: Prompt, answer: str | Sequence[int]
 ) -> tuple[tuple[list[int], TokenRow], int]:
     """Join the prompt and the answer into one sequence of tokens. Also return the number of tokens
@@ -169,7 +169,7 @@ def _with_given(
     if isinstance(prompt, MediaPrompt):
         new = _ids_after(tokenizer, prompt, answer)
         return _with_generated(tokenizer, prompt, new), len(prompt.ids)
-    ids, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
+    ids, offsets = tokenise_prompt(tokenizer, text + answer, specially=prompt.begins_specially)
     if offsets is not None:
         inside = [i for i, (_, stop) in enumerate(offsets) if stop > len(text)]
     else:
@@ -192,8 +192,8 @@ def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:
     The tokens of the prompt must not change.
     """
     text = prompt.row.text or ""
-    before, _ = tokenised(tokenizer, text, specially=prompt.begins_specially)
-    both, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
+    before, _ = tokenise_prompt(tokenizer, text, specially=prompt.begins_specially)
+    both, offsets = tokenise_prompt(tokenizer, text + answer, specially=prompt.begins_specially)
     places = offsets or []
     after = [i for i, (_, stop) in enumerate(places) if stop > len(text)]
     if not after or both[: after[0]] != before or places[after[0]][0] < len(text):
@@ -236,7 +236,7 @@ def _with_generated(
     behind = token_row(tokenizer, new)
     text, places = own.text, own.offsets
     if text is not None and places is not None:
-        added, new_places = _spelled(tokenizer, prompt.ids, new, len(text))
+        added, new_places = _spell_tokens(tokenizer, prompt.ids, new, len(text))
         text, places = text + added, places + new_places
     row = TokenRow(
         own.labels + behind.labels,
@@ -249,7 +249,7 @@ def _with_generated(
     return [*prompt.ids, *new], row
 
 
-def _spelled(
+def _spell_tokens(
     tokenizer: Any, before: Sequence[int], new: Sequence[int], shift: int
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the text of the tokens `new`, which follow the tokens `before`, and the character span
@@ -260,15 +260,15 @@ def _spelled(
     """
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    base = decoded(tokenizer, anchor, **plain)
-    written = [decoded(tokenizer, [*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
+    base = decode_ids(tokenizer, anchor, **plain)
+    written = [decode_ids(tokenizer, [*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
     whole = written[-1]
     start = _same_beginning(base, whole)
     ends = [max(start, _same_beginning(part, whole)) for part in written]
     places = []
     for number, token in enumerate(new):
         first, stop = ends[number], ends[number + 1]
-        writes = written[number + 1] != written[number] or decoded(tokenizer, [token], **plain)
+        writes = written[number + 1] != written[number] or decode_ids(tokenizer, [token], **plain)
         if stop == first and writes:
             stop = next((end for end in ends[number + 1 :] if end > stop), stop)
             if stop == first and whole[start:first].endswith(_UNKNOWN):
@@ -303,7 +303,7 @@ def _decoded(
         before, new = generated_by_decoder(model, prompt.ids, options, tensors)
         new = new if explain_end else without_end(model, tokenizer, new)
     elif isinstance(answer, str):
-        made = encoded(tokenizer, [answer], None, as_target=True)[0]
+        made = encode_texts(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
         before = target_prefix(model, tokenizer, new)
         if not before:  # the tokenizer added the start token, and may add others (Whisper)
@@ -315,13 +315,13 @@ def _decoded(
     require_room(model, "decoder_", len(before), len(new))
     require_same_frequencies(model, len(before), len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
-        text, places = _spelled(tokenizer, before, new, 0)
+        text, places = _spell_tokens(tokenizer, before, new, 0)
         offsets = list(places)
     known = None if offsets is None else [*[(0, 0)] * len(before), *offsets]
     whole, first = [*before, *new], len(before) - 1
     row = with_answer(token_row(tokenizer, whole, text, known), len(before))
     tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([whole[:-1]])})
-    ready = made_ready(model, tensors)
+    ready = normalise_inputs(model, tensors)
     produced = Produced(_part(row, slice(1, None)), tuple(whole[1:]), first)
     is_heard = isinstance(prompt, MediaPrompt) and not prompt.ids
     prepared = Prepared(

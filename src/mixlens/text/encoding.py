@@ -20,7 +20,7 @@ from mixlens.text.tokens import TokenRow
 _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "special_tokens_mask")
 
 
-def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
+def tokenise_checked(tokenizer: Any, *texts: str, **options: Any) -> Any:
     """Tokenise one text or pair of texts, and check that each column has one entry per token."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(*texts, **options)
@@ -38,7 +38,7 @@ def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, li
         if not hasattr(column, "__len__") or isinstance(column, str) or len(column) != count:
             size = len(column) if hasattr(column, "__len__") else "no"
             raise InvalidInput(
-                f"{_named(tokenizer)} returned {size} rows of {name} for {count} texts. Use "
+                f"{_describe(tokenizer)} returned {size} rows of {name} for {count} texts. Use "
                 "the tokenizer of this model."
             )
     columns = dict(made)
@@ -56,7 +56,7 @@ def token_names(tokenizer: Any, ids: Sequence[int]) -> list[str]:
         names = tokenizer.convert_ids_to_tokens(list(ids))
     if not isinstance(names, (list, tuple)) or len(names) != len(ids):
         raise InvalidInput(
-            f"{_named(tokenizer)} returned {names!r:.60} as the names of {len(ids)} token "
+            f"{_describe(tokenizer)} returned {names!r:.60} as the names of {len(ids)} token "
             "ids. Use the tokenizer of this model."
         )
     return [_label(number, name) for number, name in zip(ids, names, strict=True)]
@@ -68,13 +68,13 @@ def _label(number: int, name: Any) -> str:
     return name if isinstance(name, str) else str(number)
 
 
-def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
+def decode_ids(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
     """Decode token ids to a string."""
     with tokenizer_errors(tokenizer):
         text = tokenizer.decode(list(ids), **options)
     if not isinstance(text, str):
         raise InvalidInput(
-            f"{_named(tokenizer)} decoded token ids to {type(text).__name__}. Use the "
+            f"{_describe(tokenizer)} decoded token ids to {type(text).__name__}. Use the "
             "tokenizer of this model."
         )
     return text
@@ -88,7 +88,7 @@ def _require_columns(tokenizer: Any, encoded_batch: Any) -> None:
             else type(encoded_batch).__name__
         )
         raise InvalidInput(
-            f"{_named(tokenizer)} returned {form}. Use a tokenizer that returns input_ids by "
+            f"{_describe(tokenizer)} returned {form}. Use a tokenizer that returns input_ids by "
             "name, like those of transformers."
         )
 
@@ -101,21 +101,21 @@ def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
     listed = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
     if not listed or not all(hasattr(kind, "__index__") for kind in set(map(type, ids))):
         raise InvalidInput(
-            f"{_named(tokenizer)} returned {ids!r:.60} as the token ids of a text. Use a "
+            f"{_describe(tokenizer)} returned {ids!r:.60} as the token ids of a text. Use a "
             "tokenizer that returns a list of integers."
         )
     offsets = row.get("offset_mapping")
     if offsets is not None and not all(isinstance(each, (tuple, list)) for each in offsets):
         raise InvalidInput(
-            f"{_named(tokenizer)} returned an offset_mapping that does not consist of pairs. Use "
-            "the tokenizer of this model."
+            f"{_describe(tokenizer)} returned an offset_mapping that does not consist of pairs. "
+            "Use the tokenizer of this model."
         )
     for name in _FOR_EACH_TOKEN:
         column = row.get(name)
         if column is not None and (not hasattr(column, "__len__") or len(column) != len(ids)):
             size = len(column) if hasattr(column, "__len__") else "no"
             raise InvalidInput(
-                f"{_named(tokenizer)} returned {size} entries of {name} for {len(ids)} "
+                f"{_describe(tokenizer)} returned {size} entries of {name} for {len(ids)} "
                 "tokens. Use the tokenizer of this model."
             )
 
@@ -131,12 +131,12 @@ def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
         raise
     except Exception as error:  # any code may run here
         raise InvalidInput(
-            f"{_named(tokenizer)} failed with {type(error).__name__}: {error}. Use the tokenizer"
+            f"{_describe(tokenizer)} failed with {type(error).__name__}: {error}. Use the tokenizer"
             " of this model."
         ) from error
 
 
-def _named(tokenizer: Any) -> str:
+def _describe(tokenizer: Any) -> str:
     return f"The tokenizer {type(tokenizer).__name__}"
 
 
@@ -144,7 +144,7 @@ Encoding = dict[str, list[Any]]
 """The result of tokenising one text: lists of ids, offsets and types, by name."""
 
 
-def encoded(
+def encode_texts(
     tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
 ) -> list[Encoding]:
     """Tokenise texts, with offsets if the tokenizer supports them."""
@@ -172,7 +172,7 @@ def encoded(
     return rows
 
 
-def padded(
+def pad_sequences(
     rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
     """Pad sequences on the right, and return them as a tensor with an attention mask."""

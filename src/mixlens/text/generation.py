@@ -25,19 +25,19 @@ from mixlens.errors import (
     MixlensError,
     NonFiniteActivations,
     UnsupportedModel,
-    counted,
+    format_count,
     in_short,
 )
 from mixlens.model.distributed import require_same
 from mixlens.text.decoder_inputs import start_token
 from mixlens.text.encoding import token_row
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
-from mixlens.text.inputs import made_ready
+from mixlens.text.inputs import normalise_inputs
 
 _NEW_TOKENS = 20
 
 
-def generated(
+def generate_ids(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
 ) -> list[int]:
     """Return the token ids of the prompt (for a decoder, its start token), followed by the
@@ -98,7 +98,9 @@ def _run(
     require_generation(model)
     options = _checked(model, len(ids), options)
     if tensors is None:
-        tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
+        tensors = normalise_inputs(
+            model, with_mask(model, {"input_ids": torch.tensor([list(ids)])})
+        )
     decodes = takes_decoder_ids(model)
     drawn = torch.get_rng_state() if options.get("do_sample") else None
     require_same(prompt=tensors, options=options, **{"random states": drawn})
@@ -266,16 +268,16 @@ def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
     room = limit - prompt + 1
     if room < 1:
         raise InputTooLong(
-            f"The prompt has {counted(prompt, 'token')}, but the model has {limit} positions. "
+            f"The prompt has {format_count(prompt, 'token')}, but the model has {limit} positions. "
             "Shorten the prompt."
         )
     if prefix:
         raise InputTooLong(
-            f"A continuation of {counted(more, 'token')} does not fit the decoder's {limit} "
+            f"A continuation of {format_count(more, 'token')} does not fit the decoder's {limit} "
             f"positions. Allow up to {room}."
         )
     raise InputTooLong(
-        f"A prompt of {counted(prompt, 'token')} and a continuation of {more} do not fit the "
+        f"A prompt of {format_count(prompt, 'token')} and a continuation of {more} do not fit the "
         f"model's {limit} positions. Allow a continuation of up to {room}."
     )
 

@@ -31,7 +31,7 @@ from mixlens.text.decoder_inputs import (
     start_token,
     target_prefix,
 )
-from mixlens.text.encoding import Encoding, encoded, padded, token_rows
+from mixlens.text.encoding import Encoding, encode_texts, pad_sequences, token_rows
 from mixlens.text.input_checks import (
     check_names,
     check_numbers,
@@ -65,7 +65,7 @@ class Prepared:
     seconds: Sequence[float] | None = field(default=None, kw_only=True)  # lengths of the audio
 
 
-def prepared(
+def prepare_inputs(
     model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
 ) -> Prepared:
     """Convert a text, a list of texts or a dict of tensors to model inputs. Other types raise an
@@ -157,24 +157,26 @@ def _from_texts(
             "Some texts are pairs and others are not. Pass only pairs or only single texts."
         )
     seconds = [pair for pair in pairs if pair is not None]
-    rows = encodings or encoded(tokenizer, firsts, None if translated or not seconds else seconds)
+    rows = encodings or encode_texts(
+        tokenizer, firsts, None if translated or not seconds else seconds
+    )
     accepted = inspect.signature(model.forward).parameters
-    tensors = padded(rows, tokenizer, set(accepted))
+    tensors = pad_sequences(rows, tokenizer, set(accepted))
     decoder_rows: Sequence[TokenRow] | None = None
     if translated:
         if seconds:
-            targets = encoded(tokenizer, seconds, None, as_target=True)
+            targets = encode_texts(tokenizer, seconds, None, as_target=True)
             shifted = [_shifted(model, tokenizer, row) for row in targets]
         else:
             shifted = [_begun(model) for _ in texts]
-        decoder = padded(shifted, tokenizer, {"attention_mask"})
+        decoder = pad_sequences(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = decoder["input_ids"]
         tensors["decoder_attention_mask"] = decoder["attention_mask"]
         decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
     elif classified:
         tensors = _with_decoder_ids(model, tensors, None)
         decoder_rows = _rows(tokenizer, tensors, "decoder_")
-    tensors = made_ready(model, tensors)
+    tensors = normalise_inputs(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
         for text, pair in zip(firsts, pairs, strict=True)
@@ -217,7 +219,7 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
     labels = tensors.pop("labels", None)
     if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
         tensors = _with_decoder_ids(model, tensors, labels)
-    tensors = made_ready(model, tensors)
+    tensors = normalise_inputs(model, tensors)
     return Prepared(
         tensors,
         _rows(tokenizer, tensors, ""),
@@ -233,13 +235,13 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
     classification head. Without labels, the decoder reads only its start token.
     """
     if repeats_the_source(model):
-        tensors = made_ready(model, tensors)
+        tensors = normalise_inputs(model, tensors)
         tensors["decoder_input_ids"] = read_by_decoder(model, tensors)
         if "attention_mask" in tensors:
             tensors.setdefault("decoder_attention_mask", tensors["attention_mask"])
         return tensors
     if labels is not None:
-        tensors = made_ready(model, tensors)
+        tensors = normalise_inputs(model, tensors)
         return {**from_labels(model, tensors, sent(labels, entry_device(model))), **tensors}
     given = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
     tensors["decoder_input_ids"] = torch.full((next(given, 1), 1), start_token(model))
@@ -301,7 +303,7 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     return token_rows(tokenizer, real, unknown, unknown)
 
 
-def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+def normalise_inputs(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     """Check the inputs, move left padding to the right, and convert the tensors to the model's
     device and precision.
     """

@@ -62,14 +62,14 @@ def label_media(
         shown = {place: text for patches in grids for place, text in patches.labels().items()}
         for number, place in enumerate(places):
             labels[place] = f"{span.name} {shown.get(place, f'patch {number}')}"
-        src = image_uri(given) if given is not None else _seen(config, processor, about)
+        src = image_uri(given) if given is not None else _render_image(config, processor, about)
         if grids and src is not None:
             placed = tuple(patches.grid for patches in grids)
             pictures.append(Picture(src=src, name=span.name, grids=placed))
     return replace(row, labels=tuple(labels), pictures=tuple(pictures))
 
 
-def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
+def _render_image(config: Any, processor: Any, image: ImageInput) -> str | None:
     """Return one image as a data URI, as the model sees it. Return None if the pixels of the image
     cannot be separated from those of other images.
     """

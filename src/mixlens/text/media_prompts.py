@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import media_parts, written_out
-from mixlens.text.encoding import token_row, tokenized
+from mixlens.text.encoding import token_row, tokenise_checked
 from mixlens.text.image_grids import packed_sizes
 from mixlens.text.input_checks import takes_decoder_ids
-from mixlens.text.inputs import as_tensor, check_text, made_ready
+from mixlens.text.inputs import as_tensor, check_text, normalise_inputs
 from mixlens.text.media_labels import find_media, label_media, locate_media, overlay_media
 from mixlens.text.media_spans import (
     MediaSpan,
@@ -31,7 +31,7 @@ from mixlens.text.media_spans import (
     media_tokens,
     runs_of,
 )
-from mixlens.text.processing import audio_seconds, processed
+from mixlens.text.processing import audio_seconds, run_processor
 from mixlens.text.prompts import Prompt
 from mixlens.text.segments import CHAT, Spans
 from mixlens.text.tokens import TokenRow
@@ -102,7 +102,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
             "for each image, or the messages of a chat."
         )
     check_text(text)
-    tensors = processed(processor, raw, model)
+    tensors = run_processor(processor, raw, model)
     ids = tensors["input_ids"]
     if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(f"The processor returned {len(ids)} texts. Pass one prompt at a time.")
@@ -117,7 +117,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
 
 def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
     """Return a prompt without words, for audio or an image that the encoder reads."""
-    tensors = processed(processor, raw, model)
+    tensors = run_processor(processor, raw, model)
     main = next((value for value in tensors.values() if isinstance(value, Tensor)), None)
     if main is None or len(main) != 1:
         raise InvalidInput("The prompt has several clips or images. Pass one at a time.")
@@ -171,7 +171,9 @@ def _from_tensors(
     mask = tensors.get("attention_mask")
     if isinstance(mask, Tensor) and not bool(mask.bool().all()):
         raise InvalidInput("The prompt has padding. Remove the padding, or pass a chat.")
-    made_ready(model, dict(tensors))  # raises for names and shapes that the model does not take
+    normalise_inputs(
+        model, dict(tensors)
+    )  # raises for names and shapes that the model does not take
     numbers = ids[0].tolist()
     plain = token_row(tokenizer, numbers)
     ((row, spans),) = locate_media(model.config, ids, [plain], tensors, processor)
@@ -236,7 +238,7 @@ def _located(
     if getattr(tokenizer, "is_fast", False):
         specially = raw.get("add_special_tokens", True)
         how = {"add_special_tokens": specially, "return_offsets_mapping": True}
-        made = tokenized(tokenizer, raw["text"], **how)
+        made = tokenise_checked(tokenizer, raw["text"], **how)
         offsets, regions = find_regions(made["input_ids"], made["offset_mapping"], ids, media)
         row = token_row(tokenizer, ids, raw["text"], offsets)
     else:

@@ -18,7 +18,7 @@ from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.inputs import RAW_INPUTS
 
 
-def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
+def run_processor(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     """Run the model's own processor, and return the input tensors."""
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:

@@ -15,7 +15,7 @@ import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import Message, media_parts, written_out
-from mixlens.text.encoding import token_row, tokenized
+from mixlens.text.encoding import token_row, tokenise_checked
 from mixlens.text.input_checks import check_numbers, check_token_ids
 from mixlens.text.inputs import as_tensor, check_text
 from mixlens.text.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segments
@@ -73,13 +73,13 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
         )
     text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
     check_text(text)
-    ids, offsets = tokenised(tokenizer, text, specially=not chat)
+    ids, offsets = tokenise_prompt(tokenizer, text, specially=not chat)
     row = token_row(tokenizer, ids, text, offsets)
     prompt = Prompt(tuple(ids), row, not chat, CHAT if chat else PROMPT, turns)
     return replace(prompt, row=prompt.divided(row))
 
 
-def tokenised(
+def tokenise_prompt(
     tokenizer: Any, text: str, *, specially: bool
 ) -> tuple[list[int], list[tuple[int, int]] | None]:
     """Return the token ids of a text, and the character span of each token if the tokenizer has
@@ -87,7 +87,7 @@ def tokenised(
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     options = {"return_offsets_mapping": True} if fast else {}
-    made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
+    made = tokenise_checked(tokenizer, text, add_special_tokens=specially, **options)
     if not made["input_ids"]:
         raise EmptyInput(f"The tokenizer returns no token for {text!r}. Pass a different text.")
     return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None

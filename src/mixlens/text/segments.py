@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Any
 
 from mixlens.errors import InvalidInput, no_such
-from mixlens.text.tokens import Segment, TokenRow, resolved
+from mixlens.text.tokens import Segment, TokenRow, resolve_positions
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
 FIRST = "(first token)"
@@ -62,7 +62,7 @@ def read_marks(text: str) -> tuple[str, Spans]:
     return plain, spans
 
 
-def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
+def split_segments(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     """Divide a text into segments, in order. Every token belongs to one of them."""
     if by == "turns":
         return _turns(row)
@@ -205,7 +205,7 @@ def _span(name: str, given: Any, text: str) -> tuple[int, int]:
     return text.index(given), text.index(given) + len(given)
 
 
-def grouped(
+def group_tokens(
     segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
 ) -> dict[str, list[int]]:
     """Return the tokens of each segment, by name.
@@ -231,9 +231,9 @@ def segment_positions(
     "segment 1", "segment 2" and so on, and may overlap.
     """
     if by is None or isinstance(by, (str, Mapping)):
-        return grouped(divided(row, by), sink=True)
+        return group_tokens(split_segments(row, by), sink=True)
     if isinstance(by, Sequence) and by and all(_is_span(part) for part in by):
-        return grouped(divided(row, list(by)), sink=True)  # type: ignore[arg-type]
+        return group_tokens(split_segments(row, list(by)), sink=True)  # type: ignore[arg-type]
     if not isinstance(by, Sequence) or not by:
         raise InvalidInput(
             f"segments={by!r} defines no segments. Pass a kind such as 'sentences', names with"
@@ -248,7 +248,7 @@ def _is_span(part: Any) -> bool:
 
 def _positions(part: Any, length: int) -> list[int]:
     try:
-        places = resolved([operator.index(place) for place in part], length)
+        places = resolve_positions([operator.index(place) for place in part], length)
     except (TypeError, IndexError) as error:
         raise InvalidInput(
             f"Segment {part!r} is not a list of token positions. Pass integers from 0 to"

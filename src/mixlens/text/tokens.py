@@ -105,7 +105,7 @@ class Produced(NamedTuple):
     merges: bool = False  # does that token cover words of the prompt, too?
 
 
-def resolved(indices: Sequence[int], length: int) -> list[int]:
+def resolve_positions(indices: Sequence[int], length: int) -> list[int]:
     """Convert negative positions, which count from the end, to positive ones.
 
     Raise IndexError if a position is outside the text.
@@ -117,7 +117,7 @@ def resolved(indices: Sequence[int], length: int) -> list[int]:
     return places
 
 
-def listed(given: Any, what: str) -> list[Any] | None:
+def to_list(given: Any, what: str) -> list[Any] | None:
     """Return one or several items as a list. None is returned unchanged."""
     if given is None:
         return None
@@ -130,7 +130,7 @@ def listed(given: Any, what: str) -> list[Any] | None:
 
 def whole_numbers(given: Any, what: str) -> list[int] | None:
     """Return one or several integers as a list. None is returned unchanged."""
-    several = listed(given, what)
+    several = to_list(given, what)
     return None if several is None else [_whole_number(number, what) for number in several]
 
 
@@ -186,12 +186,12 @@ def positions_by_text(
     named = targets if isinstance(targets, EachText) else [targets] * len(rows)
     before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
     return tuple(
-        tuple(_found(target, row, known) for target in own)
+        tuple(_find_position(target, row, known) for target in own)
         for own, row, known in zip(named, rows, before, strict=True)
     )
 
 
-def _found(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
+def _find_position(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
     if isinstance(target, str) and first:
         with contextlib.suppress(InvalidInput):
             return position_of(target, row, first)
@@ -209,7 +209,7 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
         position = _labelled(target, row, list(dict.fromkeys(held)))
     else:
         try:
-            (position,) = resolved([_index(target)], len(row))
+            (position,) = resolve_positions([_index(target)], len(row))
         except TypeError:
             raise InvalidInput(f"{target!r} is not a token. Pass a position or a label.") from None
         except IndexError as error:
@@ -225,13 +225,13 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
 
 
 def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
-    places = _written(label, row, held)
+    places = _find_label(label, row, held)
     name, number = label, None
     if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d{0,8})", label)):
         name, number = numbered[1], int(numbered[2])
-        places = _written(name, row, held)
+        places = _find_label(name, row, held)
     if not places:
-        raise InvalidInput(no_such("token", name, _shown(row, held), "The text has"))
+        raise InvalidInput(no_such("token", name, _list_labels(row, held), "The text has"))
     if number is not None and number <= len(places):
         return places[number - 1]
     if number is not None or len(places) > 1:
@@ -242,7 +242,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
     return places[0]
 
 
-def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
+def _find_label(label: str, row: TokenRow, held: list[int]) -> list[int]:
     """Return the positions of tokens with this label.
 
     Labels are first compared exactly, then with markers displayed as dots, then without markers,
@@ -263,7 +263,7 @@ def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
     return []
 
 
-def _shown(row: TokenRow, held: list[int]) -> list[str]:
+def _list_labels(row: TokenRow, held: list[int]) -> list[str]:
     """Return the labels to list in an error message, at most 60 of them."""
     labels = list(dict.fromkeys(row.labels[i] for i in held))
     return labels if len(labels) <= 60 else [*labels[:60], "…"]

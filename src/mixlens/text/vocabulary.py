@@ -13,7 +13,7 @@ from mixlens.errors import (
     MissingTokenizer,
     no_such,
 )
-from mixlens.text.encoding import decoded, token_names, tokenized
+from mixlens.text.encoding import decode_ids, token_names, tokenise_checked
 from mixlens.text.input_checks import vocabulary_size
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
         )
     unknown = getattr(tokenizer, "unk_token_id", None)
     tries = [
-        tokenized(tokenizer, text, add_special_tokens=False)["input_ids"]
+        tokenise_checked(tokenizer, text, add_special_tokens=False)["input_ids"]
         for text in (" " + word, word)
     ]
     tries.append([tokenizer.convert_tokens_to_ids(word)])
@@ -106,7 +106,7 @@ def word_name(recording: Recording, number: int) -> str:
     """Return the text of a token, or its id as a string if there is no tokenizer."""
     if recording.tokenizer is None:
         return str(number)
-    written = decoded(recording.tokenizer, [number]).strip()
+    written = decode_ids(recording.tokenizer, [number]).strip()
     return written or token_names(recording.tokenizer, [number])[0]
 
 

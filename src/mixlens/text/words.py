@@ -82,7 +82,9 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
     return ranges, _merged_row(row, ranges, text, places, _alone(row, text, places), relabel=False)
 
 
-def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
+def merge_groups(
+    values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str
+) -> np.ndarray:
     """Reduce the entries of each group along an axis to their sum, mean, maximum or first entry,
     depending on `how`.
     """

@@ -29,7 +29,7 @@ NARROWEST = 2.5  # inches
 FORMATS = ("png", "pdf", "svg")
 
 
-def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
+def apply_style(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
     """Decorate a drawing function to use the mixlens style. rcParams are restored afterwards."""
 
     @functools.wraps(draw)
@@ -44,7 +44,7 @@ def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
     return drawn
 
 
-@styled
+@apply_style
 def panels(
     count: int, *, columns: int = 1, width: float = WIDTH, height: float = HEIGHT, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
@@ -95,7 +95,7 @@ def drawable(labels: Iterable[str]) -> list[str]:
     import matplotlib as mpl
 
     texts = list(labels)
-    mpl.rcParams["font.family"] = families_for(texts)  # inside `styled`, which restores it
+    mpl.rcParams["font.family"] = families_for(texts)  # inside `apply_style`, which restores it
     return [without_missing(text).replace("$", r"\$") for text in texts]
 
 
@@ -142,7 +142,7 @@ def caption(figure: Figure, text: str) -> Figure:
     return figure
 
 
-@styled
+@apply_style
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: int = 200) -> None:
     """Save a figure as PNG, PDF or SVG, depending on the file extension."""
     kind = figure_format(path)

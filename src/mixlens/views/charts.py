@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mixlens.views import figures
-from mixlens.views.canvas import finish, name_ticks, panels, styled
+from mixlens.views.canvas import apply_style, finish, name_ticks, panels
 from mixlens.views.style import BASELINE, LIGHT, measure_styles, series_style
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def layer_curves(curves: Mapping[str, Sequence[float]], label: str) -> str:
     return inline_svg(figures.lines(curves, x=layers, y_label=label), f"{label} by layer")
 
 
-@styled
+@apply_style
 def _rank_figure(ranks: Mapping[str, Dot]) -> Figure:
     """Draw mean ranks with their intervals, with the first measure at the top.
 
@@ -71,7 +71,7 @@ def _rank_figure(ranks: Mapping[str, Dot]) -> Figure:
     return figure
 
 
-@styled
+@apply_style
 def _panel_figure(
     groups: Mapping[str, Mapping[str, Dot]], order: Sequence[str], *, baseline: str
 ) -> Figure:
@@ -112,14 +112,14 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-@styled
+@apply_style
 def inline_svg(figure: Figure, title: str) -> str:
     """Return the figure as an `<svg>` element with a title, unique ids, and the colours of the
     page.
     """
     import matplotlib as mpl
 
-    mpl.rcParams["svg.fonttype"] = "none"  # inside `styled`; text uses the fonts of the page
+    mpl.rcParams["svg.fonttype"] = "none"  # inside `apply_style`; text uses the fonts of the page
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.text.tokens import TokenRow
-from mixlens.views.canvas import caption, panels, styled
+from mixlens.views.canvas import apply_style, caption, panels
 from mixlens.views.labels import printable, token_labels
 from mixlens.views.matrix import heat_map, side
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KINDS = ("sources", "agreement")
 
 
-@styled
+@apply_style
 def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
     """Draw `Comparison.plot`."""
     kind = kind or KINDS[0]

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.views.canvas import axes_or_new, caption, drawable, finish, name_ticks, panels, styled
+from mixlens.views.canvas import (
+    apply_style,
+    axes_or_new,
+    caption,
+    drawable,
+    finish,
+    name_ticks,
+    panels,
+)
 from mixlens.views.matrix import heat_map
 from mixlens.views.style import LIGHT, SERIES, styles_of
 
@@ -27,13 +35,13 @@ __all__ = [
     "lines",
     "panels",
     "scatter",
-    "stacked",
+    "stack_bars",
 ]
 
 _HATCHES = {"-": "", "--": "///", ":": "..."}  # hatches, like the dashes of lines
 
 
-@styled
+@apply_style
 def bars(
     groups: Mapping[str, Mapping[str, float]],
     *,
@@ -72,8 +80,8 @@ def bars(
     return figure
 
 
-@styled
-def stacked(
+@apply_style
+def stack_bars(
     parts: Mapping[str, Sequence[float] | np.ndarray],
     *,
     x: Sequence[Any],
@@ -100,7 +108,7 @@ def stacked(
     return figure
 
 
-@styled
+@apply_style
 def boxes(
     groups: Mapping[str, Sequence[float] | np.ndarray],
     *,
@@ -127,7 +135,7 @@ def boxes(
     return figure
 
 
-@styled
+@apply_style
 def lines(
     series: Mapping[str, Sequence[float] | np.ndarray],
     *,
@@ -159,7 +167,7 @@ def lines(
     return figure
 
 
-@styled
+@apply_style
 def scatter(
     x: Any,
     y: Any,

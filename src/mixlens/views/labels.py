@@ -28,10 +28,10 @@ def printable(label: str) -> str:
 
 def visible(text: str) -> str:
     """Replace unprintable characters with symbols or with their code points, such as `‹U+202E›`."""
-    return "".join(_SIGNS.get(character) or _shown(character) for character in text)
+    return "".join(_SIGNS.get(character) or _escape_character(character) for character in text)
 
 
-def _shown(character: str) -> str:
+def _escape_character(character: str) -> str:
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
     return f"‹U+{ord(character):04X}›" if hidden and character not in _JOINERS else character
 
@@ -42,10 +42,10 @@ def token_labels(row: TokenRow) -> list[str]:
     The label is the spelling of the token in the vocabulary. If the spelling consists of encoded
     bytes, the characters of the token in the text are used instead.
     """
-    return [printable(_spelled(row, number)) for number in range(len(row))]
+    return [printable(_spell_token(row, number)) for number in range(len(row))]
 
 
-def _spelled(row: TokenRow, number: int) -> str:
+def _spell_token(row: TokenRow, number: int) -> str:
     label = row.labels[number]
     if row.text is None or row.offsets is None or (row.special and row.special[number]):
         return label
@@ -58,7 +58,7 @@ def _spelled(row: TokenRow, number: int) -> str:
     return ("·" if written[0].isspace() or label[0] == "Ġ" else "") + written.strip()
 
 
-def shortened(label: str, longest: int = LONGEST) -> str:
+def shorten_label(label: str, longest: int = LONGEST) -> str:
     """Shorten a label in the middle if it is too long for an axis."""
     if len(label) <= longest:
         return label
@@ -73,7 +73,7 @@ def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str],
     """
     step = -(-len(labels) // max(1, most))
     places = list(range(0, len(labels), step))
-    names = [shortened(labels[place]) for place in places]
+    names = [shorten_label(labels[place]) for place in places]
     if step == 1:
         return places, names, ""
     ordinal = {2: "2nd", 3: "3rd"}.get(step, f"{step}th")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.views.canvas import axes_or_new, finish, name_ticks, styled
+from mixlens.views.canvas import apply_style, axes_or_new, finish, name_ticks
 from mixlens.views.labels import named_ticks
 from mixlens.views.style import FONT, SMALL, SMALLEST, WIDEST, shades
 
@@ -24,7 +24,7 @@ def side(count: int, cell: float = _CELL, most: float = WIDEST) -> float:
     return float(np.clip(cell * count, 1.2, most - _MARGIN))
 
 
-@styled
+@apply_style
 def heat_map(
     values: Any,
     rows: Sequence[str],
@@ -51,7 +51,7 @@ def heat_map(
     size = width or side(array.shape[1]) + _MARGIN, side(array.shape[0]) + _MARGIN
     figure, axes = axes_or_new(axes, *size)
     signed = bool((array < 0).any()) if signed is None else signed
-    image = shaded(axes, array, _limits(array, scale, signed), signed)
+    image = draw_matrix(axes, array, _limits(array, scale, signed), signed)
     finish(axes, title)
     inches = (size[0] - _MARGIN, size[1] - _MARGIN) if own else _panel_inches(axes)
     name_axis(axes, "x", columns, x_label, inches[0])
@@ -61,7 +61,7 @@ def heat_map(
     return figure
 
 
-def shaded(
+def draw_matrix(
     axes: Axes, array: np.ndarray, scale: tuple[float | None, float | None], signed: bool
 ) -> Any:
     """Draw the matrix as an image."""

@@ -69,7 +69,7 @@ def matrix(
         for number in block:
             table.add_column(f"{number:>2}", no_wrap=True, style="dim")
         for label, values, top in zip(labels, scores, largest, strict=True):
-            table.add_row(escaped(label), *[shade(float(values[i]), top) for i in block])
+            table.add_row(escape_markup(label), *[shade(float(values[i]), top) for i in block])
         tables.append(table)
     return tables
 
@@ -88,9 +88,9 @@ def numbers(
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("", justify="right", no_wrap=True, style="bold")
         for i in block:
-            table.add_column(escaped(names[i]), justify="right")
+            table.add_column(escape_markup(names[i]), justify="right")
         for label, values in zip(labels, scores, strict=True):
-            table.add_row(escaped(label), *[number(values[i]) for i in block])
+            table.add_row(escape_markup(label), *[number(values[i]) for i in block])
         tables.append(table)
     return tables
 
@@ -128,7 +128,7 @@ def by_layer(
         for column, label in zip(places, labels, strict=True):
             cells = [shade(float(scores[i, column]), float(largest[i])) for i in block]
             value = number(read[column]) if not tables else ""
-            table.add_row(str(column), escaped(label), value, *cells)
+            table.add_row(str(column), escape_markup(label), value, *cells)
         tables.append(table)
     return tables
 
@@ -137,7 +137,7 @@ def _widest(labels: Sequence[str]) -> int:
     return max((cell_len(label) for label in labels), default=0)
 
 
-def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
+def build_ranking(sources: Sequence[tuple[str, int, float]]) -> Table:
     """Return a table of the largest scores of one target, with bars."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
     largest = max((abs(score) for _, _, score in sources), default=0.0)
@@ -145,7 +145,7 @@ def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
         bar = "█" * round(24 * abs(score) / largest) if largest > 0 else ""
         table.add_row(
             f"{place}.",
-            f"[bold]{escaped(printable(label))}[/bold]",
+            f"[bold]{escape_markup(printable(label))}[/bold]",
             f"[dim]{position}[/dim]",
             number(score),
             bar,
@@ -161,6 +161,6 @@ def number(value: float) -> str:
     return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"
 
 
-def escaped(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Escape square brackets, because rich would interpret [MASK] as markup."""
     return text.replace("[", "\\[")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.benchmark.report.markdown import markdown
+from mixlens.benchmark.report.markdown import write_markdown
 from mixlens.benchmark.report.page import page
 from mixlens.benchmark.report.wording import charts_of
 from mixlens.errors import MissingExtra
@@ -50,7 +50,7 @@ def write_files(
     for title, svg in charts.items():
         plots[title] = f"plots/{title.lower().replace(' ', '_')}.svg"
         write_whole(folder / plots[title], standalone(svg))
-    write_whole(folder / "report.md", markdown(ranking, plots))
+    write_whole(folder / "report.md", write_markdown(ranking, plots))
     write_whole(folder / "report.html", page(ranking, charts, example))
 
 
@@ -74,7 +74,7 @@ def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
                     "evaluation": entry["evaluation"],
                     "measure": entry["measure"],
                     "value": _value(entry["seen"]),
-                    "observation": _shown(entry["seen"]),
+                    "observation": _format_row(entry["seen"]),
                 }
                 for entry in piece["observations"]
             ]
@@ -89,11 +89,11 @@ def _value(seen: Any) -> float:
     return float(seen) if isinstance(seen, (int, float)) else math.nan
 
 
-def _shown(seen: Any) -> str:
-    return json.dumps(plain(_shortened(seen), finite=True), ensure_ascii=False)
+def _format_row(seen: Any) -> str:
+    return json.dumps(plain(_shorten(seen), finite=True), ensure_ascii=False)
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Return the value with long arrays replaced by their shape and long lists truncated.
 
     The result fits into one table cell.
@@ -101,9 +101,9 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.size > _LARGEST:
         return f"array of {' x '.join(map(str, value.shape))}"
     if isinstance(value, Mapping):
-        return {key: _shortened(entry) for key, entry in value.items()}
+        return {key: _shorten(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_shortened(entry) for entry in value[:_LARGEST]]
+        return [_shorten(entry) for entry in value[:_LARGEST]]
     return value
 
 

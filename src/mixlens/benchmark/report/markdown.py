@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking
 
 
-def markdown(ranking: Ranking, plots: Mapping[str, str]) -> str:
+def write_markdown(ranking: Ranking, plots: Mapping[str, str]) -> str:
     """Return the Markdown report. `plots` maps the titles of plots to their files."""
     return "\n".join(_lines(ranking, plots)) + "\n"
 
@@ -26,10 +26,10 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
         "## Verdict",
         "",
     )
-    yield from (f"- {_escaped(line)}" for line in ranking.verdict.splitlines())
+    yield from (f"- {_escape(line)}" for line in ranking.verdict.splitlines())
     if ranking.standings:
         yield from ("", "## Ranked measures", "")
-        yield from _ranked(ranking)
+        yield from _rank_lines(ranking)
         yield ""
         yield from (f"- {sign} {meaning}" for sign, meaning in wording.LEGEND.items())
     for title, path in plots.items():
@@ -46,7 +46,7 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
         for name, result in ranking.of_model.items():
             value = f"{wording.number(result.value)} {wording.between(result.interval)}".strip()
             yield f"- **{name}**: {value}. {specs[name].summary}."
-            numbers, by_layer = wording.reported(specs[name], result)
+            numbers, by_layer = wording.report_details(specs[name], result)
             yield from (f"    - {key}: {text}" for key, text in numbers.items())
             for heads, rows in by_layer:
                 for words, *cells in rows:
@@ -55,13 +55,11 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
                     yield f"    - {words}, by layer: {named}"
     if ranking.left_out:
         yield from ("", "## Left out", "")
-        yield from (
-            f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.left_out.items()
-        )
+        yield from (f"- **{name}**: {_escape(reason)}" for name, reason in ranking.left_out.items())
     if ranking.not_judged:
         yield from ("", "## Not judged", "")
         yield from (
-            f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.not_judged.items()
+            f"- **{name}**: {_escape(reason)}" for name, reason in ranking.not_judged.items()
         )
     if ranking.errors:
         yield from (
@@ -71,14 +69,14 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
             f"{len(ranking.errors)} in all; each is in `errors.csv`.",
             "",
         )
-        for tried, reason, names in wording.error_groups(wording.shown_errors(ranking)):
-            listed = _escaped(wording.first_few(names))
-            yield f"- {tried}, {len(names)} × {_escaped(reason)}: {listed}"
+        for tried, reason, names in wording.error_groups(wording.select_errors(ranking)):
+            listed = _escape(wording.first_few(names))
+            yield f"- {tried}, {len(names)} × {_escape(reason)}: {listed}"
     yield from ("", "## Settings", "")
-    yield from (f"- {key}: {_escaped(str(value))}" for key, value in ranking.settings.items())
+    yield from (f"- {key}: {_escape(str(value))}" for key, value in ranking.settings.items())
 
 
-def _ranked(ranking: Ranking) -> Iterator[str]:
+def _rank_lines(ranking: Ranking) -> Iterator[str]:
     heads = [
         f"{name} {wording.ARROWS[column.direction]}".strip()
         for name, column in ranking.columns.items()
@@ -114,7 +112,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text with Markdown characters escaped, in one line."""
     for sign in "\\`*_[]<>|":
         text = text.replace(sign, f"\\{sign}")

@@ -34,12 +34,12 @@ def _body(ranking: Ranking, charts: Mapping[str, str], example: str) -> Iterator
     yield "</section>"
     if ranking.standings:
         yield "<h2>Ranked measures</h2>"
-        yield from _ranked(ranking)
+        yield from _rank_table(ranking)
     if example:
         yield f"<h2>One text, as these measures see it</h2>\n{example}"
     for title, svg in charts.items():
         yield f"<h2>{escape(title)}</h2>\n<figure>{svg}</figure>"
-    yield from _asked(ranking)
+    yield from _list_questions(ranking)
     yield from _of_model(ranking)
     if ranking.left_out:
         yield "<h2>Left out</h2>\n<dl>"
@@ -64,7 +64,7 @@ def _body(ranking: Ranking, charts: Mapping[str, str], example: str) -> Iterator
     yield "</dl>"
 
 
-def _ranked(ranking: Ranking) -> Iterator[str]:
+def _rank_table(ranking: Ranking) -> Iterator[str]:
     yield '<div class="wide" role="region" aria-label="Ranked measures" tabindex="0">\n<table>'
     yield (
         "<caption>Best first. Under each value its 95 % bootstrap interval over the"
@@ -114,7 +114,7 @@ def _cell(ranking: Ranking, evaluation: str, measure: str) -> str:
     return f"<td{best}>{wording.number(result.value)}{signs}<small>{interval}</small></td>"
 
 
-def _asked(ranking: Ranking) -> Iterator[str]:
+def _list_questions(ranking: Ranking) -> Iterator[str]:
     specs = evaluations()
     if ranking.columns:
         yield "<h2>What each evaluation asks</h2>\n<dl>"
@@ -138,7 +138,7 @@ def _of_model(ranking: Ranking) -> Iterator[str]:
             f"<dt>{escape(name)}: {value}</dt><dd>{escape(specs[name].summary)}."
             f" <small>{escape(specs[name].citation)}</small>"
         )
-        numbers, by_layer = wording.reported(specs[name], result)
+        numbers, by_layer = wording.report_details(specs[name], result)
         if numbers:
             entries = (f"<li>{escape(key)}: {escape(text)}</li>" for key, text in numbers.items())
             yield f"<ul>{''.join(entries)}</ul>"
@@ -154,7 +154,7 @@ def _errors(ranking: Ranking) -> Iterator[str]:
     yield (
         f"<h2>Errors</h2>\n<p>{len(ranking.errors)} in all; each is in <code>errors.csv</code>.</p>"
     )
-    groups = wording.error_groups(wording.shown_errors(ranking))
+    groups = wording.error_groups(wording.select_errors(ranking))
     rows = [
         (tried, reason, f"{len(names)}: {wording.first_few(names)}")
         for tried, reason, names in groups

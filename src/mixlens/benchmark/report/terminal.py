@@ -10,7 +10,7 @@ from rich.table import Table
 
 from mixlens.benchmark.plan import BASELINE
 from mixlens.benchmark.report import wording
-from mixlens.errors import counted
+from mixlens.errors import format_count
 
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking
@@ -46,9 +46,9 @@ def show(ranking: Ranking, console: Console) -> None:
         console.print(f"left out: {name}: {reason}", style="dim", markup=False)
     for name, reason in ranking.not_judged.items():
         console.print(f"not judged: {name}: {reason}", style="dim", markup=False)
-    errors = wording.shown_errors(ranking)
+    errors = wording.select_errors(ranking)
     if errors:
-        console.print(f"{counted(len(errors), 'error')} in single examples:", markup=False)
+        console.print(f"{format_count(len(errors), 'error')} in single examples:", markup=False)
     for tried, reason, names in wording.error_groups(errors)[:5]:
         console.print(
             f"  {tried}, {len(names)} × {reason}: {wording.first_few(names, 3)}",

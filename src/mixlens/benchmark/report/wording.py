@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.benchmark.plan import BASELINE
-from mixlens.errors import counted
+from mixlens.errors import format_count
 from mixlens.evaluations import evaluations
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def seconds(value: float | None) -> str:
 def headline(ranking: Ranking) -> str:
     """Return one line with the model, the data, and the numbers of texts and measures."""
     settings = ranking.settings
-    counts = counted(ranking.texts, "text"), counted(len(ranking.order), "measure")
+    counts = format_count(ranking.texts, "text"), format_count(len(ranking.order), "measure")
     return f"{settings['model']} on {settings['data']}: {', '.join(counts)}"
 
 
-def shown_errors(ranking: Ranking) -> list[RowError]:
+def select_errors(ranking: Ranking) -> list[RowError]:
     """Return the errors on single examples to show in a report.
 
     Errors of measures that could not be ranked are left out, because the report lists these
@@ -116,7 +116,7 @@ ByLayer = tuple[list[str], list[list[str]]]
 """The head of a table over layers, and its rows."""
 
 
-def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
+def report_details(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
     """Return the details of a result that its evaluation lists for reports, as scalars and as
     tables with one column per layer.
     """

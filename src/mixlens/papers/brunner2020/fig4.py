@@ -53,7 +53,7 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     by_offset = pd.DataFrame({"offset": places, **offsets})
     near = places != 0
     drawn = {
-        "by_distance": figures.stacked(
+        "by_distance": figures.stack_bars(
             {name: context[:, i] for i, name in enumerate(names)},
             x=table.layer,
             title="share of the context by distance",

@@ -41,7 +41,7 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 def run(setting: Setting) -> Outcome:
     """Plot the scores of every measure for a few texts."""
-    seen = setting.observe({"texts": _shown})
+    seen = setting.observe({"texts": _describe_case})
     drawn, rows = {}, []
     for number, answer in enumerate(seen.answers["texts"], 1):
         drawn[f"layers{number}"] = _layers(answer)
@@ -60,7 +60,7 @@ def run(setting: Setting) -> Outcome:
     return Outcome({"saliency": pd.DataFrame(rows)}, drawn, {}, [], seen.skipped)
 
 
-def _shown(case: Case) -> dict[str, Any]:
+def _describe_case(case: Case) -> dict[str, Any]:
     rows = {}
     for name in ready_measures():
         try:

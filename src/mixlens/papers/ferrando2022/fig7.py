@@ -11,7 +11,7 @@ from mixlens.evaluations import cross_model_consistency
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.ferrando2022 import paper
-from mixlens.papers.ranked import ranked, ranked_bars
+from mixlens.papers.ranked import rank_measures, ranked_bars
 
 SPEC = ExperimentSpec(
     title=(
@@ -43,7 +43,7 @@ def run(setting: Setting) -> Outcome:
             "The two models never predict the same class on these texts, so they cannot be "
             "compared. Use other texts or models."
         )
-    table = ranked(results)
+    table = rank_measures(results)
     best = str(table.measure.iloc[0])
     finding = Finding(
         "ALTI is the most consistent between models",

@@ -11,7 +11,7 @@ from typing import Any
 from mixlens.evaluating.contracts import Result
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import Finding, Outcome, Setting, verdict
-from mixlens.papers.ranked import ranked, ranked_bars
+from mixlens.papers.ranked import rank_measures, ranked_bars
 
 FILES = ("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv")
 CLASSIFIERS = (
@@ -40,5 +40,5 @@ def judge_measures(
     measured = {name: result.value for name, result in results.items()}
     figure = ranked_bars(results, f"agreement with {reference}")
     return Outcome(
-        {"table2": ranked(results)}, {"table2": figure}, measured, [finding], seen.skipped
+        {"table2": rank_measures(results)}, {"table2": figure}, measured, [finding], seen.skipped
     )

@@ -16,9 +16,9 @@ from torch import Tensor
 from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
-from mixlens.evaluating.sources import counted
+from mixlens.evaluating.sources import select_sources
 from mixlens.evaluations.aopc import read_without, removal_order
-from mixlens.replay.explained_output import explained, logits_of
+from mixlens.replay.explained_output import logits_of, select_explained
 from mixlens.replay.probabilities import find_link, to_probabilities
 
 SHARES = tuple(range(10, 100, 10))  # per cent
@@ -42,9 +42,9 @@ def observe(
     example = case.example
     if not isinstance(example, Labelled):
         raise InvalidInput(f"{example.kind} examples have no class. Use classification data.")
-    right = int(explained(case.recording, label=example.label, of="logit").chosen[0])
+    right = int(select_explained(case.recording, label=example.label, of="logit").chosen[0])
     row = case.target_row(measure, "rollout", **(options or {}))
-    order = removal_order(row, counted(case, special_tokens=False, own=False), seed)
+    order = removal_order(row, select_sources(case, special_tokens=False, own=False), seed)
     masked = masked_in_order(order, len(case.row))
     whole = np.zeros((1, len(case.row)), bool)
     link = find_link(case.recording.model, case.recording.output)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pandas as pd
 
 from mixlens.evaluating.case import Case
-from mixlens.evaluations.cross_model_consistency import predicted
+from mixlens.evaluations.cross_model_consistency import name_prediction
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.mohebbi2023 import paper
 from mixlens.views import figures
@@ -80,6 +80,6 @@ def _right(case: Case) -> dict[str, object]:
     return {
         "text": case.example.name,
         "paradigm": case.example.group or "all",
-        "right": predicted(case) == target,
+        "right": name_prediction(case) == target,
         "cue": bool(getattr(case.example, "cues", ())),
     }

@@ -10,7 +10,7 @@ from mixlens.evaluations import erasure
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.papers.mohebbi2023 import paper
-from mixlens.papers.ranked import ranked, ranked_bars
+from mixlens.papers.ranked import rank_measures, ranked_bars
 
 SPEC = ExperimentSpec(
     title="Spearman's correlation of each measure, rolled out, with blanking out every token",
@@ -52,7 +52,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     )  # some tokenizers have no [UNK]
     seen = setting.observe({name: partial(observe, measure=name) for name in names})
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
-    table = ranked(results)
+    table = rank_measures(results)
     values = {name: result.value for name, result in results.items()}
     layered = {
         name: value

@@ -70,7 +70,7 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     states = {name: _encoded(known, clip) for name, clip in clips.items() if clip is not None}
     choice = _choice(known)
     answers = {
-        name: _asked(known, states[clip], ids, choice)
+        name: _score_target(known, states[clip], ids, choice)
         for name, (clip, text) in [("before", ("own", "own")), *CHANGES.items()]
         if clip in states and (ids := texts[text]) is not None
     }
@@ -98,11 +98,11 @@ def _with_other(known: paper.Heard) -> list[int] | None:
     if known.example.other_cue is None:
         return None
     cue = _places(known, known.example.cue)
-    other = _spelled(known, known.example.other_cue, known.example.cue[0])
+    other = _replace_word(known, known.example.other_cue, known.example.cue[0])
     return [*known.ids[: cue[0]], *other, *known.ids[cue[-1] + 1 :]]
 
 
-def _spelled(known: paper.Heard, word: str, number: int) -> list[int]:
+def _replace_word(known: paper.Heard, word: str, number: int) -> list[int]:
     """Return the token ids of `word` if it replaces word `number` of the transcript.
 
     The tokens include the space before the word, if there is one.
@@ -137,7 +137,7 @@ def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
     if known.example.foil is None:
         return None
     target = [known.ids[place] for place in _places(known, known.example.target)]
-    foil = _spelled(known, known.example.foil, known.example.target[0])
+    foil = _replace_word(known, known.example.foil, known.example.target[0])
     for number, (one, other) in enumerate(zip(target, foil, strict=False)):
         if one != other:
             return number, one, other
@@ -148,7 +148,7 @@ def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
 
 
 @torch.no_grad()
-def _asked(
+def _score_target(
     known: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
 ) -> dict[str, float]:
     """Return the mean probability of the target's tokens, and the difference between the logits of

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from mixlens.runs.engines.engine import ENGINES, Engine, Result, Start, Task, Worker, undisturbed
+from mixlens.runs.engines.engine import ENGINES, Engine, Result, Start, Task, Worker, reduce_latency
 
-__all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "running", "undisturbed"]
+__all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "reduce_latency", "running"]
 
 
 def do_tasks(

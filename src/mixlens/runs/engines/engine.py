@@ -86,7 +86,7 @@ class Engine:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def reduce_latency() -> Iterator[None]:
     """Reduce latency in a worker while the context is active.
 
     The garbage collector ignores all objects that already exist. A model and its libraries consist

@@ -29,8 +29,8 @@ from mixlens.runs.engines.engine import (
     Start,
     Task,
     Worker,
+    reduce_latency,
     too_many_deaths,
-    undisturbed,
 )
 
 _worker: Worker | None = None  # of a process
@@ -42,7 +42,7 @@ def do_here(
 ) -> Iterator[tuple[int, Result]]:
     """Run tasks in this process, either one after another or a few at a time in threads."""
     worker = start()
-    with undisturbed():
+    with reduce_latency():
         if engine.at_once == 1:
             for number, task in enumerate(tasks):
                 yield number, worker(task)
@@ -102,7 +102,7 @@ def _begin(start: Start[Any, Any]) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which stops its workers
     _worker = start()
-    _for_good.enter_context(undisturbed())
+    _for_good.enter_context(reduce_latency())
 
 
 def _do(task: Any) -> Any:

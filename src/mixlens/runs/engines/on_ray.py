@@ -23,8 +23,8 @@ from mixlens.runs.engines.engine import (
     Result,
     Start,
     Task,
+    reduce_latency,
     too_many_deaths,
-    undisturbed,
 )
 
 # Seconds after an error in which another process of the group may be reported dead, its real cause.
@@ -59,7 +59,7 @@ class Worker:
 
             join_group(address, self._rank, self._engine.group_size, self._engine.device)
         self.worker = start()
-        self._for_good.enter_context(undisturbed())
+        self._for_good.enter_context(reduce_latency())
 
     def do(self, task: Any) -> Any:
         """Run one task."""

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.views.canvas import caption, check_width, styled
-from mixlens.views.plots.chosen import described
+from mixlens.views.canvas import apply_style, caption, check_width
+from mixlens.views.plots.chosen import format_caption
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def kinds() -> dict[str, str]:
     return kinds_by_name
 
 
-@styled
+@apply_style
 def plot(
     maps: MixingMaps,
     kind: str | None = None,
@@ -63,7 +63,7 @@ def plot(
         )
     check_width(options.get("width"))
     figure, detail = draw(maps, **given)
-    return caption(figure, described(maps, detail))
+    return caption(figure, format_caption(maps, detail))
 
 
 def _usual(maps: MixingMaps, target: int | str | None, layer: int | None, head: int | None) -> str:

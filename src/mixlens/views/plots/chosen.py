@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 
-def described(maps: MixingMaps, detail: str = "") -> str:
+def format_caption(maps: MixingMaps, detail: str = "") -> str:
     """Return the caption of a figure, with measure, steps, selection and model."""
     about = maps.provenance
     measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])

@@ -15,7 +15,7 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.maps.one_row import shares
 from mixlens.views.figures import lines
-from mixlens.views.labels import shortened
+from mixlens.views.labels import shorten_label
 from mixlens.views.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
 from mixlens.views.style import HEIGHT, WIDTH
 
@@ -56,7 +56,7 @@ def draw(
 def _one_target(maps: MixingMaps, position: int, top: int) -> Figure:
     scores, labels = row_of(maps, position), source_labels(maps)
     largest = np.argsort(-np.abs(scores).max(0), kind="stable")[:top]
-    named = {f"{shortened(labels[i])} ({i})": scores[:, i] for i in largest}
+    named = {f"{shorten_label(labels[i])} ({i})": scores[:, i] for i in largest}
     return lines(named, x=list(maps.layers), y_label="score")
 
 

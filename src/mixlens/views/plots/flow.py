@@ -17,7 +17,7 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import layer_transitions
 from mixlens.views.canvas import finish, name_ticks, panels
-from mixlens.views.labels import shortened, token_labels
+from mixlens.views.labels import shorten_label, token_labels
 from mixlens.views.plots.chosen import target_of, whole_layers
 from mixlens.views.style import LIGHT, SMALL, SMALLEST, TARGET, WIDTH
 
@@ -112,7 +112,7 @@ def _drawn(
         axes.set_xlabel("layer")
     labels = token_labels(maps.source_row)
     skips = len(rows) < drawn.shape[-1]
-    named = [f"{shortened(labels[t])} {t}" if skips else shortened(labels[t]) for t in rows]
+    named = [f"{shorten_label(labels[t])} {t}" if skips else shorten_label(labels[t]) for t in rows]
     points = SMALL if len(rows) <= 40 else max(SMALLEST, SMALL * 40 / len(rows))
     name_ticks(axes, "y", range(len(rows)), named, fontsize=points)
     axes.tick_params(length=0)

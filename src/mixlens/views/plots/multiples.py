@@ -10,7 +10,7 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.views.canvas import finish, panels
-from mixlens.views.matrix import name_axis, scale_bar, shaded, side
+from mixlens.views.matrix import draw_matrix, name_axis, scale_bar, side
 from mixlens.views.plots.chosen import source_labels, target_labels
 from mixlens.views.style import SMALL, SMALLEST, WIDEST, shades
 
@@ -65,7 +65,7 @@ def small_multiples(
     largest = largest if scale == "each" else np.full_like(largest, largest.max())
     for number, (axes, values) in enumerate(zip(places, scores, strict=True)):
         most_here = float(largest[number]) or 1.0
-        image = shaded(axes, values, (-most_here if signed else 0.0, most_here), signed)
+        image = draw_matrix(axes, values, (-most_here if signed else 0.0, most_here), signed)
         lowest, leftmost = number + columns >= count, number % columns == 0
         top = rows is None or number < columns
         title = titles[number % len(titles)] if top else ""

@@ -31,7 +31,7 @@ MOST_BYTES = 8_000_000
 _FEWEST = 8  # entries of each row and each column
 
 
-def written(array: np.ndarray) -> dict[str, Any]:
+def encode_array(array: np.ndarray) -> dict[str, Any]:
     """Encode an array as its dtype, its shape, and its little-endian bytes in base64."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return {
@@ -48,7 +48,7 @@ def written_size(shape: Sequence[int]) -> int:
 
 def whole(scores: np.ndarray) -> dict[str, Any]:
     """Encode all normalised scores of maps [..., target, source]."""
-    return {"kind": "dense", "shares": written(shares(scores).astype(np.float16))}
+    return {"kind": "dense", "shares": encode_array(shares(scores).astype(np.float16))}
 
 
 def totals(scores: np.ndarray) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def totals(scores: np.ndarray) -> dict[str, Any]:
 
     Multiply a normalised score by its sum to get the original score.
     """
-    return written(np.abs(scores.astype(np.float64)).sum(-1).astype(np.float32))
+    return encode_array(np.abs(scores.astype(np.float64)).sum(-1).astype(np.float32))
 
 
 def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
         "kind": "largest",
         "kept": kept,
         "shape": [layers, targets, sources],
-        "starts": written(starts.astype(np.uint32)),
-        "indices": written(
+        "starts": encode_array(starts.astype(np.uint32)),
+        "indices": encode_array(
             np.concatenate(indices).astype(np.uint16 if sources <= 65_535 else np.uint32)
         ),
-        "values": written(np.concatenate(values).astype(np.float16)),
+        "values": encode_array(np.concatenate(values).astype(np.float16)),
     }
 
 
@@ -104,9 +104,11 @@ def largest_of_rows(scores: np.ndarray, room: int) -> dict[str, Any]:
         "kind": "largest",
         "kept": kept,
         "shape": [1, targets, sources],
-        "starts": written((np.arange(targets + 1) * kept).astype(np.uint32)),
-        "indices": written(columns.reshape(-1).astype(dtype)),
-        "values": written(np.take_along_axis(portion, columns, 1).reshape(-1).astype(np.float16)),
+        "starts": encode_array((np.arange(targets + 1) * kept).astype(np.uint32)),
+        "indices": encode_array(columns.reshape(-1).astype(dtype)),
+        "values": encode_array(
+            np.take_along_axis(portion, columns, 1).reshape(-1).astype(np.float16)
+        ),
     }
 
 
