@@ -19,6 +19,7 @@ import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
 from mixlens.benchmark import benchmark
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
+from mixlens.maps.routes import routes
 from mixlens.runs.batch import token_tags
 from mixlens.runs.job import Job
 from mixlens.text.tokens import TokenRow
@@ -242,6 +243,17 @@ def test_a_layer_that_a_hook_changes_is_left_out(lens: Lens) -> None:
     assert measured.layers == (0, 2, 3, 4, 5)
     with pytest.raises(InvalidInput, match="aggregation needs every layer"):
         measured.rollout()
+
+
+def test_layers_are_not_joined_without_the_last_one() -> None:
+    lens = Lens.bundled()
+    model: Any = lens.model
+    model.bert.encoder.layer[-1].register_forward_hook(_double)
+    with pytest.warns(UserWarning, match="not measured"):
+        recording = lens.record(TEXT)
+    for join in (lambda: lens.rollout("alti", recording, [1]), lambda: routes(recording)):
+        with pytest.raises(UnsupportedModel, match="needs all layers"):
+            join()
 
 
 @pytest.mark.parametrize(

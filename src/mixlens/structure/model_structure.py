@@ -21,6 +21,7 @@ class StackStructure:
     name: str
     path: str
     layers: tuple[LayerStructure, ...]
+    left_out: int = 0  # unsupported layers of the same list
 
     @functools.cached_property
     def has_cross(self) -> bool:
@@ -45,7 +46,8 @@ class StackStructure:
         of the computation in the error message.
         """
         numbers = [layer.number for layer in self.layers[:count]]
-        if numbers != list(range(len(numbers))):
+        goes_to_end = count is None and self.left_out > 0
+        if goes_to_end or numbers != list(range(len(numbers))):
             raise UnsupportedModel(
                 f"only layers {', '.join(map(str, numbers))} of {self.name} are supported, but "
                 f"{what} needs all layers, starting with the first. Run `mixlens doctor` for the "
@@ -147,7 +149,10 @@ def assemble_structure(
     names = _stack_names({path: next(iter(groups.values())) for path, groups in lists.items()})
     stacks = {
         (path, shape): StackStructure(
-            names[path] if number == 1 else f"{names[path]}.{number}", path, tuple(group)
+            names[path] if number == 1 else f"{names[path]}.{number}",
+            path,
+            tuple(group),
+            sum(other.rpartition(".")[0] == path for other in left_out),
         )
         for path, groups in lists.items()
         for number, (shape, group) in enumerate(groups.items(), 1)
