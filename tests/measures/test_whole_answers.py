@@ -295,6 +295,32 @@ def test_generated_and_given_answers() -> None:
     assert text.tokens == ("answer 'dogs'",)
 
 
+def test_positions_as_arrays_and_the_first_position(llama: Lens) -> None:
+    """An array is not compared with None, and position 0 is a position."""
+    given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21]])}
+    for name in ("gradient_norm", "logit_update", "attention_gradient"):
+        whole = _explain(llama, name, given, answer=(3, 6))
+        for positions in (np.array([3, 6]), torch.tensor([3, 6])):
+            assert _explain(llama, name, given, answer=positions).scores == pytest.approx(
+                whole.scores
+            )
+        logits = name == "logit_update"
+        explained = "logit" if logits else "log_probability"
+        assert whole.provenance["options"]["of"] == explained
+    lens = Lens.bundled("causal")
+    recording = lens.generate("The keys to the cabinet", answer=" are on")
+    for name in ("gradient_norm", "logit_update"):
+        for place in (0, 1):
+            by_recording: Any = measure(name, recording, position=place, word=" dog")
+            assert by_recording.tokens == (f"dog at {place}",)
+            by_text = lens.measure(name, lens.record(recording.inputs), position=place, word=" dog")
+            assert by_recording.scores == pytest.approx(by_text.scores, abs=1e-5)
+        same: Any = measure(name, recording, answer=np.array([7, 9]))
+        assert same.scores == pytest.approx(measure(name, recording, answer=(7, 9)).scores)
+    with pytest.raises(InvalidInput, match="alti scores targets, not an output"):
+        llama.measure("alti", given, answer=(3, 6))
+
+
 def test_requests_without_an_answer_raise(llama: Lens) -> None:
     given = {"input_ids": torch.tensor([[7, 9, 4, 30]])}
 

@@ -181,6 +181,14 @@ class Spec:
         if self.one_row not in ("first", "sum"):
             raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 
+    @property
+    def explains_of_answer(self) -> str:
+        """Return the default of the option `of` for a whole answer: its log-probability, or the sum
+        of its logits if the measure splits logits.
+        """
+        splits_logits = self.explains_by_default == "logit" and not self.explains_embedding
+        return "logit" if splits_logits else "log_probability"
+
     def with_options(self, options: tuple[Option, ...]) -> Spec:
         """Return the same description with the options of the measure filled in."""
         return replace(self, options=options)

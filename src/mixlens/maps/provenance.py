@@ -18,6 +18,7 @@ import mixlens
 from mixlens.contracts import AttentionKind, Request, Spec
 from mixlens.model.distributed import is_spread, whole
 from mixlens.model.loading import newly_initialised
+from mixlens.text.answer_tokens import is_chosen
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -35,9 +36,12 @@ def provenance_of(
     """
     model = recording.model
     config = getattr(model, "config", None)
+    defaults = {option.name: option.default for option in spec.options}
+    if is_chosen(options.get("answer")):
+        defaults["of"] = spec.explains_of_answer
     return {
         "measure": name,
-        "options": plain({**{option.name: option.default for option in spec.options}, **options}),
+        "options": plain({**defaults, **options}),
         "citation": spec.citation,
         "site": request.site,
         "kind": request.kind,

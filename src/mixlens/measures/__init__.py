@@ -415,6 +415,11 @@ def span_definition(name: str, span: Span) -> str:
 def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> None:
     kinds = {option.name: option.kind for option in _options(measure)}
     for key, value in options.items():
+        if key not in kinds and key == "answer":
+            raise InvalidInput(
+                f"{name} scores targets, not an output. Instead of answer, pass the positions that"
+                " produced it: targets=[…] with span='mean'."
+            )
         if key not in kinds:
             raise InvalidInput(no_such("option", key, sorted(kinds), f"{name} has"))
         if kinds[key] in _PLAIN and (

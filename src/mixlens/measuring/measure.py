@@ -34,6 +34,7 @@ from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.recording import Recording, score_layers
 from mixlens.recording.target_pass import target_blocks
 from mixlens.replay.explained_output import logits_of
+from mixlens.text.answer_tokens import is_chosen
 from mixlens.text.tokens import EachText
 
 _log = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ def _of_one_output(
 
     Return None if the measure needs whole maps.
     """
-    is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
+    is_one = any(is_chosen(options.get(key)) for key in ("answer", "position"))
     has_own_targets = request.targets != recording.targets
     several = not is_one and recording.produced is not None
     spec = spec_of(name)

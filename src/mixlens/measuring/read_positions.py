@@ -23,7 +23,7 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.target_pass import require_cuttable
 from mixlens.replay.intervention import on_copies
 from mixlens.structure.model_discovery import model_structure
-from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
+from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens, is_chosen
 from mixlens.text.input_checks import is_plain_text
 from mixlens.text.inputs import Prepared
 from mixlens.text.padding import row_lengths
@@ -51,7 +51,7 @@ def find_read_positions(
     ids: Tensor = inputs["input_ids"]
     lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
     try:
-        if options.get("answer") not in (None, False):
+        if is_chosen(options.get("answer")):
             places = _answer_positions(ready, options["answer"], lengths)
         else:
             places = _positions(options.get("position"), lengths)

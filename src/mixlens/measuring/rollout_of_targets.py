@@ -28,6 +28,7 @@ from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, describe_span, maps_of_row, span_labels
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.model.placement import entry_device
+from mixlens.text.answer_tokens import is_chosen
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _from_maps(
     options: Mapping[str, Any],
 ) -> MixingMaps:
     assert request.targets is not None
-    has_answer = options.get("answer") not in (None, False)  # which needs the produced tokens
+    has_answer = is_chosen(options.get("answer"))  # which needs the produced tokens
     every = replace(recording, targets=None, produced=recording.produced if has_answer else None)
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)

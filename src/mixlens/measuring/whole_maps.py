@@ -16,6 +16,7 @@ from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import record
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
+from mixlens.text.answer_tokens import is_chosen
 
 Options = Mapping[str, Any]
 
@@ -25,7 +26,9 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 
     `reason` states why a few targets cannot be recorded alone, and is stored in the new recording.
     """
-    whole = record_all_targets(recording, name, options if _has_answer(options) else None)
+    whole = record_all_targets(
+        recording, name, options if is_chosen(options.get("answer")) else None
+    )
     stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
@@ -67,11 +70,13 @@ def requests_by_output(
     Otherwise there is one output for all targets.
     """
     spec, has_targets = spec_of(name), spec_of(name).gives == "maps"
-    if _has_answer(options):  # one output for all of its tokens
+    if is_chosen(options.get("answer")):  # one output for all of its tokens
         is_named = has_targets or request.targets != recording.targets
         return [(options, request if is_named else replace(request, targets=None))]
     if not spec.explains_output or recording.produced is None or request.targets is None:
         return [(options, request)]
+    if is_chosen(options.get("position")) and not has_targets:
+        return [(options, replace(request, targets=None))]
     places = list(zip(*request.targets, strict=True))
     if len(places) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
         if has_targets:  # one output for all targets, from the options
@@ -103,7 +108,3 @@ def join_outputs(batches: Sequence[MeasuredBatch], request: Request) -> Measured
         scores=Scores.of_outputs([batch.scores for batch in batches]),
         options={**first.options, **named},
     )
-
-
-def _has_answer(options: Options) -> bool:
-    return options.get("answer") not in (None, False)

@@ -218,9 +218,7 @@ def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, A
             "to explain one word."
         )
     _require_logits(recording, spec)
-    splits_logits = spec.explains_by_default == "logit" and not spec.explains_embedding
-    if of is None:
-        of = "logit" if splits_logits else "log_probability"
+    of = spec.explains_of_answer if of is None else of
     return explained_answer(recording, named.pop("answer"), of=of, **named)
 
 

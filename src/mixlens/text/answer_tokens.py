@@ -37,6 +37,14 @@ def following_tokens(row: TokenRow, ids: Sequence[int]) -> Produced:
     return Produced(TokenRow(row.labels[1:], row.text, offsets), tuple(ids[1:]))
 
 
+def is_chosen(value: Any) -> bool:
+    """Return whether an answer or a position to explain was passed.
+
+    A comparison with `in (None, False)` would drop position 0, and fail for arrays and tensors.
+    """
+    return value is not None and value is not False
+
+
 def answer_for_each(answer: Any, texts: int) -> list[Answer]:
     """Return one answer per text.
 
