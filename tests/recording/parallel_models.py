@@ -10,6 +10,7 @@ import torch
 import transformers
 
 import mixlens
+from mixlens.model.distributed import spread_options
 
 _SIZES = {
     "vocab_size": 96,
@@ -63,14 +64,16 @@ def save(name: str, folder: Path) -> None:
 
 def load(name: str, folder: Path, dtype: torch.dtype, processes: int = 1) -> Any:
     """Load it as transformers does, spread over this number of processes."""
-    options: dict[str, Any] = {"dtype": dtype}
-    if processes > 1:
+    options: dict[str, Any] = {"dtype": dtype, **spread_options(processes)}
+    if processes > 1 and name in _EXPERTS_ONLY:
         from transformers.distributed import DistributedConfig
 
-        experts: dict[str, Any] = {}
-        if name in _EXPERTS_ONLY:
+        experts = {"enable_expert_parallel": True}
+        if hasattr(DistributedConfig(), "ep_size"):
             experts = {"ep_size": processes, "tp_plan": {}}
-        options["distributed_config"] = DistributedConfig(tp_size=processes, **experts)
+        if "distributed_config" in options:
+            experts["tp_size"] = processes
+        options["distributed_config"] = DistributedConfig(**experts)
     kind: Any = transformers.AutoModelForCausalLM
     return kind.from_pretrained(folder / name, **options).eval()
 

@@ -24,15 +24,12 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.model.module_walk import parts_of, tensors_of
+from mixlens.model.plain_shards import find_plain_shards, plain_shard
 from mixlens.model.processes import Processes
 
 _FSDP = {"FSDPModule", "FullyShardedDataParallel"}
 _INSTEAD = (
     "Load the model with tensor parallelism (tp_plan='auto'), or in one process: with "
-    "device_map='auto', transformers spreads its layers over several GPUs"
-)
-_INSTEAD_OF_PLAIN_PARTS = (
-    "Install transformers 5.16 or newer, or load the model in one process: with "
     "device_map='auto', transformers spreads its layers over several GPUs"
 )
 _LOADING = datetime.timedelta(hours=2)  # as in transformers: processes load at different speeds
@@ -46,8 +43,7 @@ def require_measurable(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if mixlens does not support how a model is spread over processes."""
     spread = _refused(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
-        instead = _INSTEAD_OF_PLAIN_PARTS if "ordinary parameters" in spread else _INSTEAD
-        raise UnsupportedModel(f"{type(model).__name__} is distributed with {spread}. {instead}")
+        raise UnsupportedModel(f"{type(model).__name__} is distributed with {spread}. {_INSTEAD}")
 
 
 def _refused(model: nn.Module) -> str | None:
@@ -62,20 +58,32 @@ def _refused(model: nn.Module) -> str | None:
     spread = [part for part in parts if any(map(is_spread, part._parameters.values()))]
     if not all(vars(part).get("_is_hooked") for part in spread):
         return "torch's parallelize_module, whose hooks mixlens does not know"
-    tp_size: Any = max((vars(part).get("_tp_size") or 0 for part in parts), default=0)
-    has_plan = any(vars(part).get("_tp_plan") for part in parts)  # else every process has it whole
-    if tp_size > 1 and has_plan and not spread:
-        return (
-            f"tensor parallelism (tp_size={tp_size}) with ordinary parameters that hold a part of "
-            "their weight, as transformers before 5.16 does"
-        )
-    return None
+    return find_plain_shards(model) if not spread else None
 
 
 def is_spread(weight: Any) -> bool:
     """Return whether a weight is sharded across processes."""
+    return _is_distributed_tensor(weight) or plain_shard(weight) is not None
+
+
+def _is_distributed_tensor(weight: Any) -> bool:
     tensor = sys.modules.get("torch.distributed.tensor")  # it is slow to import
     return tensor is not None and isinstance(weight, tensor.DTensor)
+
+
+def _as_distributed_tensor(weight: Any) -> Any:
+    """Return a sharded weight as a `DTensor`, which shares its memory."""
+    shard = plain_shard(weight)
+    if shard is None:
+        return weight
+    from torch.distributed.tensor import DTensor, Shard
+
+    shape = list(weight.shape)
+    lengths = torch.tensor([shape[shard.axis]], device=weight.device)  # the last part may be short
+    shape[shard.axis] = int(_processes(shard.mesh).gathered(lengths, 0).sum())
+    full = torch.empty(shape, device="meta")
+    size = {"shape": full.shape, "stride": full.stride()}
+    return DTensor.from_local(weight.detach(), shard.mesh, [Shard(shard.axis)], **size)
 
 
 def processes_of(model: nn.Module) -> Processes | None:
@@ -87,7 +95,12 @@ def processes_of(model: nn.Module) -> Processes | None:
     weight: Any = next(filter(is_spread, tensors_of(model, buffers=False)), None)
     if weight is None or _refused(model) is not None:
         return None
-    group = weight.device_mesh.get_group()
+    shard = plain_shard(weight)
+    return _processes(weight.device_mesh if shard is None else shard.mesh)
+
+
+def _processes(mesh: Any) -> Processes:
+    group = mesh.get_group()
     return _groups.setdefault(group.group_name, Processes(group))
 
 
@@ -139,6 +152,8 @@ def spread_options(count: int) -> dict[str, Any]:
         return {}
     from transformers.distributed import DistributedConfig
 
+    if not hasattr(DistributedConfig(), "tp_size"):  # before 5.15, which takes all processes
+        return {"tp_plan": "auto"}
     return {"distributed_config": DistributedConfig(tp_size=count)}
 
 
@@ -179,10 +194,11 @@ def whole(weight: Any) -> Tensor:
     """Return the full tensor of a weight that is sharded across processes."""
     processes = _current.get()
     with torch._C._DisableFuncTorch(), torch.no_grad():
+        shard, weight = plain_shard(weight), _as_distributed_tensor(weight)
         if processes is not None and not all(each.is_replicate() for each in weight.placements):
             processes.count(weight._local_tensor)
         plain: Tensor = weight.full_tensor().detach()
-        return plain
+        return plain if shard is None else shard.in_order(plain)
 
 
 def kept_weight(weight: Any) -> Tensor:
@@ -234,17 +250,22 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
     To obtain columns, the processes exchange blocks of their rows. All processes together send as
     much data as a single process would send to gather the whole matrix.
     """
-    processes, weight = _current.get(), module._parameters.get("weight")
-    if processes is None or not _has_equal_rows(module, weight, processes.size):
+    processes, own = _current.get(), module._parameters.get("weight")
+    shard = plain_shard(own)
+    if processes is None or own is None or (shard is not None and shard.is_packed):
         return None
-    part: Tensor = weight._local_tensor.detach()  # type: ignore[union-attr]
-    count, key = len(part) // processes.size, ("columns", id(weight))
+    weight = _as_distributed_tensor(own)
+    if not _has_equal_rows(module, weight, processes.size):
+        return None
+    part: Tensor = weight._local_tensor.detach()
+    count, key = len(part) // processes.size, ("columns", id(own))
     if key not in processes.weights:
         with torch._C._DisableFuncTorch(), torch.no_grad():
             received = processes.exchanged(part.view(processes.size, count, -1))
             processes.weights[key] = received.transpose(0, 1).flatten(1).T
         processes.limit_kept(processes.smallest(free()) // 4, {key})
-    bias = module._parameters.get("bias")
+    named = module._parameters
+    bias = named.get("_bias", named.get("bias"))  # see `plain_shards.remove_exchange`
     return OwnColumns(
         processes.weights[key],
         whole(bias) if is_spread(bias) else bias,
@@ -260,7 +281,7 @@ def _has_equal_rows(module: nn.Module, weight: Any, count: int) -> bool:
     Each process must have a contiguous part of the rows, in order, and the number of columns must
     be divisible by the number of processes.
     """
-    if not is_spread(weight) or type(module).forward is not nn.Linear.forward:
+    if not _is_distributed_tensor(weight) or type(module).forward is not nn.Linear.forward:
         return False
     part, (outputs, inputs) = weight._local_tensor, weight.shape
     return (

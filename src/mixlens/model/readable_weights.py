@@ -31,6 +31,7 @@ from mixlens.model.placement import (
     raise_if_out_of_memory,
     stored_weights,
 )
+from mixlens.model.plain_shards import remove_exchange
 from mixlens.model.session import numbers_of
 
 _BLOCK = 512  # unit vectors at a time
@@ -96,6 +97,7 @@ def _with_weights(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         if vars(part).get("_is_expert_parallel"):  # transformers noted its own experts alone
             vars(part)["_is_expert_parallel"] = False
             vars(part)["num_experts"] = len(next(part.parameters()))
+    remove_exchange(copy)
     if any(parameter.is_meta for parameter in copy.parameters()):
         raise UnsupportedModel(
             "some weights are offloaded (on the meta device), and accelerate does not "

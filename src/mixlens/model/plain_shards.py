@@ -1,0 +1,103 @@
+"""Find the shards of tensor-parallel models that transformers 5.2 to 5.15 has loaded.
+
+In these versions, each process has its shard of a weight as an ordinary parameter, and hooks of
+modules exchange activations. The plan of the model determines the axis along which each weight is
+sharded. From transformers 5.16 on, sharded weights are `DTensor`s, which describe themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from mixlens.model.module_walk import parts_of
+
+_EXCHANGE = "transformers.integrations.tensor_parallel"  # the module that defines the hooks
+# Styles of a plan, with the sharded axis of matrices and of vectors. None: every process has all.
+_AXES: dict[str, tuple[int | None, int | None]] = {
+    "colwise": (-2, -1),
+    "colwise_gather_output": (-2, -1),
+    "packed_colwise": (-2, -1),
+    "rowwise": (-1, None),
+    "rowwise_split_input": (-1, None),
+    "packed_rowwise": (-1, None),
+    "embedding_rowwise": (0, -1),
+    "embedding_colwise": (1, -1),
+    "grouped_gemm": (0, 0),
+    "ep_router": (None, None),
+    "moe_tp_experts": (None, None),
+    "moe_identity_expert": (None, None),
+    "mla_kv_a_proj": (None, None),
+    "replicated_with_grad_allreduce": (None, None),
+    "all_reduce": (None, None),
+}
+
+
+class PlainShard(NamedTuple):
+    """The place of an ordinary parameter in the weight of which it is a shard."""
+
+    mesh: Any
+    axis: int
+    is_packed: bool  # two matrices in one tensor, each of which is sharded
+
+    def in_order(self, gathered: Tensor) -> Tensor:
+        """Return the weight, given the shards of all processes, concatenated by rank."""
+        if not self.is_packed:
+            return gathered
+        parts = gathered.unflatten(self.axis, (self.mesh.size(), 2, -1))
+        return parts.transpose(self.axis, self.axis + 1).flatten(self.axis, self.axis + 2)
+
+
+_shards: Any = WeakTensorKeyDictionary()  # the PlainShard of each such parameter
+
+
+def find_plain_shards(model: nn.Module) -> str | None:
+    """Find the ordinary parameters of a model that are shards, for `plain_shard`.
+
+    Return the reason if mixlens does not support the plan of the model, and None otherwise.
+    """
+    parts = parts_of(model)
+    if not any("_hf_tp_plan" in vars(part) for part in parts):
+        return None
+    loaded = next((part for part in parts if vars(part).get("_device_mesh") is not None), None)
+    if loaded is None:
+        return "tensor parallelism, but it is only a part of the loaded model. Pass the whole model"
+    mesh, plan = loaded._device_mesh, dict(loaded.tp_plan or {})  # type: ignore[arg-type]
+    unknown = sorted(set(plan.values()) - _AXES.keys())
+    if unknown:
+        return f"a tensor-parallel plan with styles that mixlens does not know: {', '.join(unknown)}"
+    if mesh.ndim != 1:
+        return f"a mesh of {mesh.ndim} axes"
+    for path, weight in loaded.named_parameters():
+        name = re.sub(r"\.\d+(?=\.)", ".*", path)
+        style = plan.get(name) or plan.get(name.rpartition(".")[0])
+        axis = _AXES[style][weight.dim() == 1] if style is not None else None
+        if axis is not None:
+            packed = "packed" in style and weight.dim() > 1
+            _shards[weight] = PlainShard(mesh, axis % weight.dim(), packed)
+    return None
+
+
+def plain_shard(weight: Any) -> PlainShard | None:
+    """Return the place of a parameter in a weight, or None if it is not such a shard."""
+    return _shards.get(weight) if _shards and isinstance(weight, Tensor) else None
+
+
+def remove_exchange(module: nn.Module) -> None:
+    """Change the copy of a layer with whole weights so that it runs without other processes."""
+    for part in parts_of(module):
+        own = vars(part)
+        if own.pop("_hf_tp_plan", None) is None:
+            continue
+        for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks):
+            for number in [n for n, hook in hooks.items() if hook.__module__ == _EXCHANGE]:
+                del hooks[number]
+        if "_bias" in part._parameters:  # where a hook keeps it until the parts are summed
+            part._parameters["bias"] = part._parameters.pop("_bias")
+        if isinstance(part, nn.Linear):
+            part.out_features, part.in_features = part.weight.shape
+        elif "num_experts" in own:
+            own["num_experts"] = len(next(part.parameters()))
