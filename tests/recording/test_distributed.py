@@ -82,8 +82,8 @@ def test_a_spread_model_is_refused_in_every_process(
     assert errors[0][kind] == errors[1][kind]
 
 
-def test_plain_parts_of_weights_are_refused() -> None:
-    """As transformers before 5.16 spreads a model: the weights are ordinary parameters."""
+def test_plans_without_shards_are_refused() -> None:
+    """Weights that a library shards in its own way."""
     model = built("llama")
     model._tp_size = 1
     lens = Lens(model)
@@ -91,6 +91,6 @@ def test_plain_parts_of_weights_are_refused() -> None:
     for call in (lambda: Lens(model), lambda: lens.measure("attention", GIVEN)):
         with pytest.raises(
             UnsupportedModel,
-            match=r"tensor parallelism \(tp_size=2\) with ordinary .*\. Install transformers 5.16",
+            match=r"tensor parallelism \(tp_size=2\), but mixlens does not find its shards",
         ):
             call()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import importlib.util
 import re
 import time
 from collections.abc import Callable
@@ -38,7 +39,9 @@ PADDED = {
     "input_ids": torch.cat([TEXT["input_ids"], OTHER["input_ids"]]),
     "attention_mask": torch.tensor([[1] * 11, [1] * 7 + [0] * 4]),
 }
-CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox", "gpt_oss")
+CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox")
+if importlib.util.find_spec("transformers.distributed.expert_parallel"):
+    CORE = (*CORE, "gpt_oss")  # whose gradients are wrong before transformers 5.16
 SENTENCE = "The keys to the cabinet are here."
 RUNS = {
     2: [(name, "float64") for name in CORE] + [("llama", "float32")],
@@ -104,7 +107,8 @@ def sent_to_each(lens: Lens) -> dict[str, list[int]]:
     assert spread_over is not None
 
     def whole(weight: Any, gather: Any = distributed.whole) -> torch.Tensor:
-        gathered[id(weight)] += not weight.placements[0].is_replicate()
+        placements = getattr(weight, "placements", None)  # a plain shard has none
+        gathered[id(weight)] += placements is None or not placements[0].is_replicate()
         result: torch.Tensor = gather(weight)
         return result
 
@@ -279,7 +283,6 @@ def _error(call: Callable[[], Any]) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("transformers.distributed.expert_parallel")
     folder = tmp_path_factory.mktemp("parallel")
     for name in CORE:
         save(name, folder)

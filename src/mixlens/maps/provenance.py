@@ -100,9 +100,11 @@ def weights_digest(model: Any) -> str:
     for name, weight in model.named_parameters():
         if name in drawn:
             continue
-        flat = (whole(weight) if is_spread(weight) else weight.detach()).reshape(-1)
+        values = whole(weight) if is_spread(weight) else weight.detach()
+        flat = values.reshape(-1)
         taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
-        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())
+        name = name.replace("._bias", ".bias")  # see `plain_shards.remove_exchange`
+        digest.update(f"{name} {tuple(values.shape)} {values.dtype}".encode() + taken.tobytes())
     return digest.hexdigest()[:16]
 
 

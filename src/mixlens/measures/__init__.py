@@ -51,6 +51,7 @@ from mixlens.contracts import (
 from mixlens.contracts import ScoreLayer as LayerFunction
 from mixlens.contracts.span import require_definition
 from mixlens.errors import InvalidInput, UnsupportedModel, no_such
+from mixlens.model.distributed import require_equal_scores
 from mixlens.registry import Registry
 
 if TYPE_CHECKING:
@@ -349,8 +350,11 @@ def scores_of(
     score = _function_of(name, measure)
     _check_options(name, measure, options)
     if measure.SPEC.explains_output:
-        return without_noise(name, _explaining_scores(name, measure, options, recording, request))
-    return without_noise(name, score(recording, request, **options))
+        scores = _explaining_scores(name, measure, options, recording, request)
+    else:
+        scores = score(recording, request, **options)
+    require_equal_scores(name, scores.values)
+    return without_noise(name, scores)
 
 
 def layer_function(

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.model.module_walk import parts_of, tensors_of
+from mixlens.model.module_walk import parts_of, tensors_in, tensors_of
 from mixlens.model.plain_shards import find_plain_shards, plain_shard
 from mixlens.model.processes import Processes
 
@@ -32,6 +32,8 @@ _INSTEAD = (
     "Load the model with tensor parallelism (tp_plan='auto'), or in one process: with "
     "device_map='auto', transformers spreads its layers over several GPUs"
 )
+_SUMS = 64  # weighted sums of scores, which the processes compare
+_APART = 1e-2  # of the norm of all scores; kernels of GPUs may round differently in each process
 _LOADING = datetime.timedelta(hours=2)  # as in transformers: processes load at different speeds
 _groups: dict[str, Processes] = {}
 _current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
@@ -58,7 +60,14 @@ def _refused(model: nn.Module) -> str | None:
     spread = [part for part in parts if any(map(is_spread, part._parameters.values()))]
     if not all(vars(part).get("_is_hooked") for part in spread):
         return "torch's parallelize_module, whose hooks mixlens does not know"
-    return find_plain_shards(model) if not spread else None
+    if any(map(_is_distributed_tensor, tensors_in(spread, buffers=False))):
+        return None
+    find_plain_shards(model)
+    tp_size: Any = max((vars(part).get("_tp_size") or 0 for part in parts), default=0)
+    has_plan = any(vars(part).get("_tp_plan") for part in parts)  # else every process has it whole
+    if tp_size > 1 and has_plan and not any(map(is_spread, tensors_in(parts, buffers=False))):
+        return f"tensor parallelism (tp_size={tp_size}), but mixlens does not find its shards"
+    return None
 
 
 def is_spread(weight: Any) -> bool:
@@ -134,6 +143,32 @@ def agreed_errors(errors: list[float]) -> list[float]:
     """Return the largest value of each error over all processes of the current model."""
     processes = _current.get()
     return errors if processes is None else processes.largest(errors)
+
+
+def require_equal_scores(name: str, scores: Tensor) -> None:
+    """Raise `UnsupportedModel` in all processes of the current model if they computed different
+    scores.
+
+    The processes compare weighted sums. Every process computes the same scores from gathered
+    tensors. Backward passes through the model itself depend on the hooks of its parallel plan, some
+    of which return gradients of a part of the model.
+    """
+    processes = _current.get()
+    if processes is None:
+        return
+    flat = scores.detach().double().flatten().nan_to_num(nan=0.0)
+    each = torch.nn.functional.pad(flat, (0, -len(flat) % _SUMS)).view(_SUMS, -1)
+    sums = (each * torch.arange(each.shape[1], device=flat.device).cos()).sum(1).tolist()
+    *largest, size = processes.largest([*sums, *(-each for each in sums), float(flat.norm())])
+    apart = [high + low for high, low in zip(largest[:_SUMS], largest[_SUMS:], strict=True)]
+    if max(apart) > _APART * size:
+        import transformers
+
+        raise UnsupportedModel(
+            f"the processes computed different scores of {name}, so the gradients of transformers "
+            f"{transformers.__version__} for the parallel plan of this model are wrong. Load the "
+            "model in one process, or choose a measure without gradients"
+        )
 
 
 def smallest(model: nn.Module, number: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from mixlens.errors import UnsupportedModel
 from mixlens.model.module_walk import parts_of
 
 _EXCHANGE = "transformers.integrations.tensor_parallel"  # the module that defines the hooks
@@ -54,23 +55,29 @@ class PlainShard(NamedTuple):
 _shards: Any = WeakTensorKeyDictionary()  # the PlainShard of each such parameter
 
 
-def find_plain_shards(model: nn.Module) -> str | None:
+def find_plain_shards(model: nn.Module) -> None:
     """Find the ordinary parameters of a model that are shards, for `plain_shard`.
 
-    Return the reason if mixlens does not support the plan of the model, and None otherwise.
+    Raise `UnsupportedModel` if mixlens does not support the plan of the model.
     """
-    parts = parts_of(model)
+    parts, name = parts_of(model), type(model).__name__
     if not any("_hf_tp_plan" in vars(part) for part in parts):
-        return None
-    loaded = next((part for part in parts if vars(part).get("_device_mesh") is not None), None)
+        return
+    loaded: Any = next((each for each in parts if vars(each).get("_device_mesh") is not None), None)
     if loaded is None:
-        return "tensor parallelism, but it is only a part of the loaded model. Pass the whole model"
-    mesh, plan = loaded._device_mesh, dict(loaded.tp_plan or {})  # type: ignore[arg-type]
+        raise UnsupportedModel(
+            f"{name} is only a part of a model that is distributed with tensor parallelism. Pass "
+            "the model that from_pretrained returned, or install transformers 5.16 or newer"
+        )
+    mesh, plan = loaded._device_mesh, loaded.tp_plan or {}
     unknown = sorted(set(plan.values()) - _AXES.keys())
-    if unknown:
-        return f"a tensor-parallel plan with styles that mixlens does not know: {', '.join(unknown)}"
-    if mesh.ndim != 1:
-        return f"a mesh of {mesh.ndim} axes"
+    if unknown or mesh.ndim > 1:
+        why = f"the styles {', '.join(unknown)}" if unknown else f"a mesh of {mesh.ndim} axes"
+        raise UnsupportedModel(
+            f"{name} is distributed by a tensor-parallel plan with {why}, which mixlens does not "
+            "support before transformers 5.16. Install transformers 5.16 or newer, or load the "
+            "model in one process"
+        )
     for path, weight in loaded.named_parameters():
         name = re.sub(r"\.\d+(?=\.)", ".*", path)
         style = plan.get(name) or plan.get(name.rpartition(".")[0])
@@ -78,7 +85,6 @@ def find_plain_shards(model: nn.Module) -> str | None:
         if axis is not None:
             packed = "packed" in style and weight.dim() > 1
             _shards[weight] = PlainShard(mesh, axis % weight.dim(), packed)
-    return None
 
 
 def plain_shard(weight: Any) -> PlainShard | None:

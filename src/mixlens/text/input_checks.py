@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
 from mixlens.model.module_walk import parts_of
+from mixlens.model.plain_shards import plain_shard
 from mixlens.model.rotary import may_be_extended
 
 TEXT_INPUTS = (
@@ -314,7 +315,10 @@ def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
     """Return the number of rows of the input embedding, or None if there is none."""
     try:
         holder = model.get_decoder() if decoder else model
-        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
+        table = holder.get_input_embeddings()
+        if plain_shard(getattr(table, "weight", None)) is not None:  # it may count its own rows
+            return getattr(_text_config(model.config, "decoder_" * decoder), "vocab_size", None)
+        return getattr(table, "num_embeddings", None)
     except (NotImplementedError, AttributeError):  # models with several towers
         text = getattr(model.config, "text_config", None)
         return None if decoder else getattr(text, "vocab_size", None)
