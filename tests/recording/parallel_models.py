@@ -68,7 +68,7 @@ def load(name: str, folder: Path, dtype: torch.dtype, processes: int = 1) -> Any
     if processes > 1 and name in _EXPERTS_ONLY:
         from transformers.distributed import DistributedConfig
 
-        experts = {"enable_expert_parallel": True}
+        experts: dict[str, Any] = {"enable_expert_parallel": True}
         if hasattr(DistributedConfig(), "ep_size"):
             experts = {"ep_size": processes, "tp_plan": {}}
         if "distributed_config" in options:

@@ -1,7 +1,7 @@
 """Models that transformers 5.2 to 5.15 spreads over processes, with shards as ordinary parameters.
 
-The versions themselves run `test_tensor_parallel.py`, where they are installed. Here, a Llama of any
-version is sharded by hand in their way.
+If one of these versions is installed, `test_tensor_parallel.py` tests it. These tests shard a Llama
+of the installed version by hand in the same way.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PLAN = {
 }
 
 
-def keep_bias(module: nn.Module, _: Any) -> None:
+def keep_bias(module: Any, _: Any) -> None:
     """As transformers does before it sums the outputs of all processes."""
     if module._parameters.get("bias") is not None:
         module._bias = module._parameters["bias"]
         module.bias = None
 
 
-def sum_outputs(module: nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor:
+def sum_outputs(module: Any, _: Any, output: torch.Tensor) -> Any:
     """The sum of the outputs of all processes, whose gradient is that of one process."""
     with torch.no_grad():
         others = output.detach().clone()
@@ -120,8 +120,8 @@ def _is_gathered(style: str, mesh: Any) -> bool:
     weights = {"weight": torch.arange(size * size).view(size, size) * 1.0, "bias": torch.ones(size)}
     for name, weight in weights.items():
         axis = plain_shards._AXES[style][weight.dim() == 1]
-        blocks = weight.chunk(2, axis) if packed and weight.dim() > 1 else [weight]
         if axis is not None:
+            blocks = weight.chunk(2, axis) if packed and weight.dim() > 1 else (weight,)
             own = [block.chunk(mesh.size(), axis)[mesh.get_local_rank()] for block in blocks]
             weight = torch.cat(own, axis)
         part.register_parameter(name, nn.Parameter(weight))

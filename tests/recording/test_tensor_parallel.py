@@ -39,7 +39,7 @@ PADDED = {
     "input_ids": torch.cat([TEXT["input_ids"], OTHER["input_ids"]]),
     "attention_mask": torch.tensor([[1] * 11, [1] * 7 + [0] * 4]),
 }
-CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox")
+CORE: tuple[str, ...] = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox")
 if importlib.util.find_spec("transformers.distributed.expert_parallel"):
     CORE = (*CORE, "gpt_oss")  # whose gradients are wrong before transformers 5.16
 SENTENCE = "The keys to the cabinet are here."

@@ -51,7 +51,6 @@ from mixlens.contracts import (
 from mixlens.contracts import ScoreLayer as LayerFunction
 from mixlens.contracts.span import require_definition
 from mixlens.errors import InvalidInput, UnsupportedModel, no_such
-from mixlens.model.distributed import require_equal_scores
 from mixlens.registry import Registry
 
 if TYPE_CHECKING:
@@ -349,6 +348,8 @@ def scores_of(
         return without_noise(name, score_layers({name: function}, recording, request)[name])
     score = _function_of(name, measure)
     _check_options(name, measure, options)
+    from mixlens.model.distributed import require_equal_scores
+
     if measure.SPEC.explains_output:
         scores = _explaining_scores(name, measure, options, recording, request)
     else:

@@ -16,6 +16,7 @@ outputs. Code that depends on the structure of a layer does not belong here.
     model_changes       Describe how a model differs from its recorded state.
     module_walk         Iterate over the submodules of a model, look them up by path, and copy them.
     placement           Determine whether the weights of a model are on a device or offloaded.
+    plain_shards        Find the shards of tensor-parallel models in transformers 5.2 to 5.15.
     processes           Synchronise the processes that share a model.
     readable_weights    Read offloaded, packed or distributed weights as plain tensors.
     restore_model       Restore attributes, buffers, submodules and compiled code of a model after

@@ -1,12 +1,12 @@
 """Support models that are spread over several processes by tensor parallelism, and reject models
 that are spread in other ways. With the tensor-parallel plans of transformers, each process has a
-shard of most weights (a `DTensor`) and, inside attention, some of the heads. Every process has the
-full hidden states. The model runs as it was loaded. mixlens gathers the heads when it records an
-attention call (`AttentionCall.with_heads`), and the weights when it copies a layer
-(`readable_weights.make_readable`). After that, every process computes the same numbers as a single
-process would. With FSDP or pipeline parallelism, a process cannot access the layers or shards of
-other processes. mixlens detects this without communication, so it raises the same error in every
-process.
+shard of most weights (a `DTensor`, or a parameter that `plain_shards` finds) and, inside attention,
+some of the heads. Every process has the full hidden states. The model runs as it was loaded.
+mixlens gathers the heads when it records an attention call (`AttentionCall.with_heads`), and the
+weights when it copies a layer (`readable_weights.make_readable`). After that, every process
+computes the same numbers as a single process would. With FSDP or pipeline parallelism, a process
+cannot access the layers or shards of other processes. mixlens detects this without communication,
+so it raises the same error in every process.
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ def _as_distributed_tensor(weight: Any) -> Any:
     shape = list(weight.shape)
     lengths = torch.tensor([shape[shard.axis]], device=weight.device)  # the last part may be short
     shape[shard.axis] = int(_processes(shard.mesh).gathered(lengths, 0).sum())
-    full = torch.empty(shape, device="meta")
-    size = {"shape": full.shape, "stride": full.stride()}
-    return DTensor.from_local(weight.detach(), shard.mesh, [Shard(shard.axis)], **size)
+    full, place = torch.empty(shape, device="meta"), [Shard(shard.axis)]
+    return DTensor.from_local(
+        weight.detach(), shard.mesh, place, shape=full.shape, stride=full.stride()
+    )
 
 
 def processes_of(model: nn.Module) -> Processes | None:

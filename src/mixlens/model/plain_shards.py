@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -48,8 +49,9 @@ class PlainShard(NamedTuple):
         """Return the weight, given the shards of all processes, concatenated by rank."""
         if not self.is_packed:
             return gathered
-        parts = gathered.unflatten(self.axis, (self.mesh.size(), 2, -1))
-        return parts.transpose(self.axis, self.axis + 1).flatten(self.axis, self.axis + 2)
+        shards = gathered.chunk(self.mesh.size(), self.axis)
+        halves = zip(*(shard.chunk(2, self.axis) for shard in shards), strict=True)
+        return torch.cat([part for half in halves for part in half], self.axis)
 
 
 _shards: Any = WeakTensorKeyDictionary()  # the PlainShard of each such parameter
@@ -80,10 +82,10 @@ def find_plain_shards(model: nn.Module) -> None:
         )
     for path, weight in loaded.named_parameters():
         name = re.sub(r"\.\d+(?=\.)", ".*", path)
-        style = plan.get(name) or plan.get(name.rpartition(".")[0])
-        axis = _AXES[style][weight.dim() == 1] if style is not None else None
-        if axis is not None:
-            packed = "packed" in style and weight.dim() > 1
+        style: str | None = plan.get(name) or plan.get(name.rpartition(".")[0])
+        axis = None if style is None else _AXES[style][weight.dim() == 1]
+        if style is not None and axis is not None:
+            packed = style.startswith("packed") and weight.dim() > 1
             _shards[weight] = PlainShard(mesh, axis % weight.dim(), packed)
 
 
