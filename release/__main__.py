@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -132,9 +133,13 @@ def _bill(core: Environment) -> None:
 
 def _types() -> None:
     """Check the fraction of public names whose type pyright knows."""
-    tool = str(Path(sys.executable).parent / "pyright")
-    where = ("--pythonpath", sys.executable, "--verifytypes", "mixlens", "--ignoreexternal")
-    shown = run(tool, *where, "--outputjson", fails=True, PYTHONPATH=str(ROOT / "src"))
+    folder = Path(sys.executable).parent
+    options = ("--verifytypes", "mixlens", "--ignoreexternal", "--outputjson")
+    # With --verifytypes, pyright ignores --pythonpath and asks the first Python on the path.
+    path = os.pathsep.join((str(folder), os.environ["PATH"]))
+    shown = run(
+        str(folder / "pyright"), *options, fails=True, PYTHONPATH=str(ROOT / "src"), PATH=path
+    )
     score = 100 * float(json.loads(shown)["typeCompleteness"]["completenessScore"])
     if score < LEAST_TYPED:
         raise Failed(f"pyright knows {score:.1f} % of the types, less than {LEAST_TYPED} %")

@@ -59,7 +59,7 @@ class RankedScores:
             return NotImplemented
         return self._described() == other._described()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def top(self, count: int | None = None) -> list[tuple[str, float]]:
         """Return names with their scores, highest first.

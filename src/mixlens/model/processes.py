@@ -45,9 +45,10 @@ class Processes:
     """
 
     def __init__(self, group: Any) -> None:
-        self.name = group.group_name  # a reference would keep its threads until Python ends
-        self.rank, self.size = torch.distributed.get_rank(group), group.size()
-        self.sent = 0
+        self.name: Any = group.group_name  # a reference would keep its threads until Python ends
+        self.rank: int = torch.distributed.get_rank(group)
+        self.size: int = group.size()
+        self.sent: int = 0
         self.copies: dict[int, nn.Module] = {}
         self.weights: dict[Hashable, Tensor] = {}
         self._step = self._gathered = 0

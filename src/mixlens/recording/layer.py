@@ -60,7 +60,7 @@ class Layer:
         share the list `upcast`, a cache for the most recent upcast module.
         """
         self.model = model
-        self.backend = backend or ""
+        self.backend: str = backend or ""
         self._is_captured = backend is not None
         self.stack = stack
         self.index = index

@@ -36,7 +36,7 @@ class PassedLayers:
     """Layers of one forward pass over one text, restricted to some targets."""
 
     def __init__(self, targets: Iterable[int]) -> None:
-        self.targets = tuple(sorted(set(targets)))
+        self.targets: tuple[int, ...] = tuple(sorted(set(targets)))
         self._layers: list[tuple[LayerCall, list[NativeCall], dict[Any, Tensor]]] = []
 
     def visit(self, recording: Recording, request: Request, visitor: Visitor) -> None:

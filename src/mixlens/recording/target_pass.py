@@ -276,7 +276,7 @@ class LayerCut:
         site = recording.structure.site(request.site)
         require_cuttable(recording.structure, site)
         self.stack = site.stack
-        self.deferred = DeferredChecks()
+        self.deferred: DeferredChecks = DeferredChecks()
         self._recording = recording
         self._upcast: list[UpcastModule] = []
 
