@@ -3,9 +3,8 @@ y_ik|).
 
 Each program processes a tile of targets and a few sources, and loops over all channels. The
 contribution vectors scale_i sum_h A_hij vectors_hj exist only in registers, one tile at a time, and
-are never stored in memory. The vectors may be in half precision. Tensor cores compute each product
-as three products in TF32 of the leading and the remaining digits of its factors, which is as exact
-as float32. `run_checked` compares the result with float64 before the first use.
+are never stored in memory. Products are computed in full float32; the vectors may be in half
+precision.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     import triton.language as tl
 
-_TARGETS, _SOURCES, _CHANNELS = 64, 16, 64  # of one program
+_TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
 
 
 def applies(weights: Tensor) -> bool:
@@ -38,6 +37,7 @@ def _kernel() -> Any:
     def kernel(  # type: ignore[no-untyped-def]
         weights,
         vectors,
+        scale,
         y,
         out,
         shift,
@@ -62,6 +62,7 @@ def _kernel() -> Any:
         row_ok = rows < targets
         head = tl.arange(0, HEADS)
         head_ok = head < heads
+        factor = tl.load(scale + batch * targets + rows, mask=row_ok, other=0.0)
         columns = tl.arange(0, TILE_S)
         total = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
         for start in range(0, WIDTH, TILE_D):
@@ -80,8 +81,8 @@ def _kernel() -> Any:
                 seen = head_ok & (head * 0 + source < sources)
                 attention = tl.load(
                     weights
-                    + ((batch * sources + source) * targets + rows[:, None]) * heads
-                    + head[None, :],
+                    + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources
+                    + source,
                     mask=row_ok[:, None] & seen[None, :],
                     other=0.0,
                 )
@@ -94,7 +95,7 @@ def _kernel() -> Any:
                     mask=seen[:, None] & channel_ok[None, :],
                     other=0.0,
                 ).to(tl.float32)
-                made = tl.dot(attention, part, input_precision="tf32x3")
+                made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
                 near = tl.sum(size - tl.abs(made - shifted), axis=1)
                 total += tl.where(columns[None, :] == number, near[:, None], 0.0)
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
@@ -120,16 +121,14 @@ def l1_contributions(
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)
-    # the weights of one source are read together, once for each tile of channels
-    by_source = weights.new_empty(batch, sources, targets, heads)
-    torch.mul(weights.permute(0, 3, 2, 1), scale[:, None, :, None], out=by_source)
     grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
     padded = max(
         16, 1 << (heads - 1).bit_length()
     )  # a tensor product needs at least 16 rows, in powers of two
     _kernel()[grid](
-        by_source,
+        weights.contiguous(),
         vectors,
+        scale.contiguous(),
         y.contiguous(),
         out,
         shift,
