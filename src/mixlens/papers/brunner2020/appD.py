@@ -9,7 +9,7 @@ from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 
 SPEC = ExperimentSpec(
     title="identifiability and contributions on CoLA or MNLI",
-    finding="the same trends as on MRPC",
+    finding="the results are similar to those on MRPC",
     kinds=("text",),
     data=(
         "CoLA dev (1,043 sentences), or MNLI-matched (the first 4,000 pairs; identifiability on"

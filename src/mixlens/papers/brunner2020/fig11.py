@@ -14,8 +14,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="identifiability across single layers: from the output of each layer to its input",
     finding=(
-        "each layer changes a token so little that the state itself is above 0.92, before and after"
-        " fine-tuning"
+        "each layer changes a token so little that the state itself identifies more than 0.92"
+        " of the tokens, before and after fine-tuning"
     ),
     kinds=("text",),
     data=paper.DATA,

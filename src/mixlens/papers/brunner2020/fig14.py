@@ -14,12 +14,12 @@ from mixlens.views import figures
 
 SPEC = ExperimentSpec(
     title=(
-        "share of tokens from whose state the token k places before or after can be identified, by"
-        " layer"
+        "fraction of tokens whose state identifies the token k positions before or after it, "
+        "by layer"
     ),
     finding=(
-        "neighbours can be identified above chance, less so with distance and depth; left and right"
-        " differ"
+        "a state identifies neighbouring tokens better than chance; the rate decreases with "
+        "distance and depth, and differs between left and right"
     ),
     kinds=("text",),
     data=paper.DATA,

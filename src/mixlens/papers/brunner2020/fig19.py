@@ -18,8 +18,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="contributions of all input tokens to a few words over the layers",
     finding=(
-        "words gather their context gradually, each in its own way; some keep themselves, some are"
-        " taken over"
+        "words mix in context gradually, and in different ways; some keep most of their own "
+        "content, others do not"
     ),
     kinds=("text",),
     data="a few sentences of MRPC",

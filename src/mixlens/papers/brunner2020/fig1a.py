@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SPEC = ExperimentSpec(
     title="Pearson's r of effective and raw attention against the length of the text",
     finding=(
-        "exactly 1 while a text has no more tokens than a head has dimensions (64), falling beyond"
+        "the correlation is exactly 1 if a text has no more tokens than a head has dimensions"
+        " (64), and lower for longer texts"
     ),
     kinds=("text",),
     longest=126,

@@ -17,7 +17,7 @@ from mixlens.views import figures
 
 SPEC = ExperimentSpec(
     title="own contribution by part of speech, for each layer",
-    finding="nouns, verbs and adjectives keep most of themselves",
+    finding="nouns, verbs and adjectives keep the largest part of their own content",
     kinds=("tagged",),
     data=(
         "MRPC dev with part-of-speech tags; here a CoNLL-U file, such as those of Universal"

@@ -15,8 +15,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="token identifiability of a probe that was trained on one layer and is tested on another",
     finding=(
-        "a probe of the last layer identifies 94 % there and more below; one of the first layer"
-        " less than 70 % in the last two"
+        "a probe for the last layer identifies 94 % of the tokens there and more in lower "
+        "layers; a probe for the first layer identifies less than 70 % in the last two layers"
     ),
     kinds=("text",),
     data=paper.DATA,

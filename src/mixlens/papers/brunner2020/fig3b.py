@@ -13,8 +13,11 @@ from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.views import figures
 
 SPEC = ExperimentSpec(
-    title="share of tokens that have a larger contributor than themselves, by layer",
-    finding="none in the first three layers, 18 % in the middle, 30 % in the last two",
+    title="fraction of tokens for which another token contributes more, by layer",
+    finding=(
+        "no tokens in the first three layers, 18 % in the middle layers and 30 % in the last "
+        "two layers"
+    ),
     kinds=("text",),
     data=paper.DATA,
     files=paper.FILES,

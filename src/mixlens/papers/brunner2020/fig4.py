@@ -17,7 +17,7 @@ SPEC = ExperimentSpec(
         "contribution by distance in groups per layer, and by offset for the first, the middle and"
         " the last layer"
     ),
-    finding="context is mostly local; the share of distant tokens grows with depth",
+    finding="most context is local, and the contribution of distant tokens grows with depth",
     kinds=("text",),
     data=paper.DATA,
     files=paper.FILES,

@@ -15,8 +15,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="mean cosine similarity of block outputs and of transformed vectors by layer",
     finding=(
-        "outputs crowd together in one direction, transformed vectors do not: so distances between"
-        " the latter mean something"
+        "the outputs point in similar directions, but the transformed vectors do not, so "
+        "distances between transformed vectors are meaningful"
     ),
     kinds=("text",),
     data="sentences of SST-2",

@@ -23,8 +23,8 @@ SPEC = ExperimentSpec(
         " every method"
     ),
     finding=(
-        "ALTI concentrates on words that carry the class; rollout of attention spreads evenly or"
-        " falls on special tokens"
+        "ALTI concentrates on words that determine the class, while the rollout of attention "
+        "is nearly uniform or concentrates on special tokens"
     ),
     kinds=("classification",),
     data="single sentences of SST-2",

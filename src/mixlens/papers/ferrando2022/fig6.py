@@ -13,10 +13,10 @@ from mixlens.papers.ferrando2022 import paper
 from mixlens.views import figures
 
 SPEC = ExperimentSpec(
-    title="mean place of [CLS], [SEP], comma and period in the order of relevance, by measure",
+    title="mean rank of [CLS], [SEP], comma and full stop by relevance, for each measure",
     finding=(
-        "ALTI ranks special tokens and punctuation low; rollout of attention and norms rank them"
-        " high"
+        "ALTI ranks special tokens and punctuation low, while the rollouts of attention and "
+        "of norms rank them high"
     ),
     kinds=("classification",),
     data="500 sentences of the SST-2 test set",

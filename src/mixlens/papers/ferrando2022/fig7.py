@@ -15,8 +15,8 @@ from mixlens.papers.ranked import rank_measures, ranked_bars
 
 SPEC = ExperimentSpec(
     title=(
-        "rank correlation of each measure's rows between two models, on texts that both classify"
-        " alike"
+        "rank correlation of each measure's scores between two models, on texts that both "
+        "classify in the same way"
     ),
     finding="ALTI is the most consistent measure between models",
     kinds=("classification",),

@@ -10,7 +10,7 @@ from mixlens.papers.ferrando2022 import paper
 
 SPEC = ExperimentSpec(
     title="Spearman's correlation of each measure with gradient norms, on classified sentences",
-    finding="ALTI agrees best; rollout of attention hardly agrees at all",
+    finding="ALTI agrees best, and the rollout of attention hardly agrees at all",
     kinds=("classification",),
     data="500 sentences of the SST-2 test set",
     files=paper.FILES,

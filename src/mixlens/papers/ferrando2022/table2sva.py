@@ -15,7 +15,7 @@ SPEC = ExperimentSpec(
         "Spearman's correlation of each measure with blanking out every token, on agreement"
         " sentences"
     ),
-    finding="ALTI agrees best; rollout of attention hardly agrees at all",
+    finding="ALTI agrees best, and the rollout of attention hardly agrees at all",
     kinds=("agreement",),
     data="500 subject-verb agreement sentences with their verb masked",
     files=("linzen_agreement", "blimp_cues", "blimp"),

@@ -39,8 +39,8 @@ METHODS: dict[str, dict[str, Any]] = {
 SPEC = ExperimentSpec(
     title="mean reciprocal rank of the evidence by measure, on nine sets of BLiMP and on IOI",
     finding=(
-        "logit updates and ALTI-Logit find the evidence far better than gradients and erasure;"
-        " ALTI-Logit is ahead in GPT-2 small"
+        "logit updates and ALTI-Logit find the evidence far better than gradients and "
+        "erasure, and ALTI-Logit is best in GPT-2 small"
     ),
     kinds=("agreement",),
     data=(

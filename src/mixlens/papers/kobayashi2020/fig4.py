@@ -19,8 +19,8 @@ SPEC = ExperimentSpec(
         " against |f(x)|"
     ),
     finding=(
-        "heads that seem to look at [CLS], [SEP] or punctuation give them short vectors; on other"
-        " tokens both agree"
+        "heads with large weights on [CLS], [SEP] or punctuation add short vectors for these "
+        "tokens; on other tokens, weights and norms agree"
     ),
     kinds=("text",),
     longest=paper.LONGEST,

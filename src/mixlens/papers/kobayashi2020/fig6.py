@@ -16,8 +16,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="frequency rank of a token against the weight that it gets and against |f(x)|",
     finding=(
-        "frequent tokens have short vectors (rho 0.75 of rank and norm), which their weight does"
-        " not show (-0.08)"
+        "frequent tokens have short vectors (rank and norm correlate with rho 0.75), which "
+        "the weights do not show (-0.08)"
     ),
     kinds=("text",),
     longest=paper.LONGEST,

@@ -12,11 +12,11 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="singular values of the affine map f of each head",
     finding=(
-        "in every head the largest is at least 1.8 times the smallest: f can change the length of"
-        " what it maps"
+        "in every head, the largest singular value is at least 1.8 times the smallest, so f "
+        "can change the length of a vector"
     ),
     kinds=(),
-    data="none: the weights alone",
+    data="none (weights only)",
     cost="one singular value decomposition for each head",
     published={"bert-base-uncased": {"smallest ratio of a head": 1.8}},
 )

@@ -15,8 +15,8 @@ from mixlens.views import figures
 SPEC = ExperimentSpec(
     title="mean, spread and coefficient of variation of |f(x)| per head, and of |x| per layer",
     finding=(
-        "|f(x)| varies (mean CV 0.22, up to 0.37 in one head) more than |x| (0.12): weights alone"
-        " do not say what is mixed"
+        "|f(x)| varies more (mean CV 0.22, up to 0.37 in one head) than |x| (0.12), so the "
+        "weights alone do not describe the mixing"
     ),
     kinds=("text",),
     longest=paper.LONGEST,

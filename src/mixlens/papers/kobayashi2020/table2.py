@@ -13,7 +13,10 @@ from mixlens.views import figures
 
 SPEC = ExperimentSpec(
     title="Spearman's correlation of weight and |f(x)| by category of the source",
-    finding="they cancel on special tokens ([SEP] -0.69) and are hardly related elsewhere (-0.06)",
+    finding=(
+        "on special tokens, weight and norm are negatively correlated (-0.69 on [SEP]); on "
+        "other tokens, they are hardly correlated (-0.06)"
+    ),
     kinds=("text",),
     longest=paper.LONGEST,
     data=paper.DATA,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 SPEC = ExperimentSpec(
     title=(
-        "alignment error rate by layer and measure, read at the step that consumes (AWI) or"
-        " produces (AWO) a word"
+        "alignment error rate by layer and measure, at the decoder step that reads (AWI) or "
+        "predicts (AWO) a word"
     ),
     finding=(
-        "norms align far better than weights: best layer 28.3 against 51.9, mean of layers 61.6"
-        " against 81.4 (AER in %, AWO)"
+        "norms align far better than weights, with error rates of 28.3 and 51.9 % in the best"
+        " layer, and 61.6 and 81.4 % in the mean of the layers (AWO)"
     ),
     kinds=("alignment",),
     data="508 German-English sentence pairs with gold alignments (Vilar et al. 2006)",

@@ -62,8 +62,14 @@ PUBLISHED = {
 }
 
 SPEC = ExperimentSpec(
-    title="fall of the predicted class and accuracy, with the first tokens of a measure masked",
-    finding="DecompX finds what the classifier needs better than all others, on four data sets",
+    title=(
+        "drop in accuracy and in the probability of the predicted class when the top tokens "
+        "of a measure are masked"
+    ),
+    finding=(
+        "DecompX finds the tokens that the classifier needs better than all other measures, "
+        "on four data sets"
+    ),
     kinds=("classification",),
     data="the validation sets of SST-2, MNLI (matched), QNLI and HateXplain",
     files=("glue/sst2/dev.tsv", "sst2/dev.tsv", "SST-2/dev.tsv", "glue/mnli/*.tsv"),

@@ -14,7 +14,10 @@ from mixlens.papers.mohebbi2023 import paper
 
 SPEC = ExperimentSpec(
     title="cue alignment (dot product, average precision) by layer and measure",
-    finding="Value Zeroing is highest in all layers; raw attention lies below random",
+    finding=(
+        "Value Zeroing has the highest cue alignment in all layers, and raw attention is "
+        "below random"
+    ),
     kinds=("agreement",),
     data=paper.DATA,
     files=paper.FILES,

@@ -21,8 +21,8 @@ SPEC = ExperimentSpec(
         " alignment of each measure"
     ),
     finding=(
-        "Value Zeroing and norms rise with compression (0.65 and 0.52); gradients fall (-0.86 to"
-        " -0.97), the others hardly correlate"
+        "Value Zeroing and norms increase with the compression (0.65 and 0.52), gradients "
+        "decrease (-0.86 to -0.97), and the other measures hardly correlate with it"
     ),
     kinds=("agreement",),
     data=paper.DATA,

@@ -16,12 +16,12 @@ from mixlens.views import figures
 
 SPEC = ExperimentSpec(
     title=(
-        "what the masked word takes from each token, by layer and measure, of one layer at a time"
-        " and rolled out"
+        "contribution of each token to the masked word by layer and measure, for single "
+        "layers and for the rollout"
     ),
     finding=(
-        "Value Zeroing points at the cue; attention and its kin at special tokens, punctuation or"
-        " the mask itself"
+        "Value Zeroing has its largest scores at the cue; attention and similar measures have"
+        " them at special tokens, punctuation or the mask itself"
     ),
     kinds=("agreement",),
     data="single sentences of the five BLiMP paradigms",

@@ -6,8 +6,8 @@ from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.mohebbi2023 import paper
 
 SPEC = ExperimentSpec(
-    title="probes needed: how many other tokens a measure puts before the cue, by layer",
-    finding="the same pattern as with the dot product: Value Zeroing needs fewest probes",
+    title="number of other tokens that a measure ranks above the cue (probes needed), by layer",
+    finding="as with the dot product, Value Zeroing is best, because it needs the fewest probes",
     kinds=("agreement",),
     data=paper.DATA,
     files=paper.FILES,

@@ -15,8 +15,8 @@ from mixlens.papers.ranked import rank_measures, ranked_bars
 SPEC = ExperimentSpec(
     title="Spearman's correlation of each measure, rolled out, with blanking out every token",
     finding=(
-        "Value Zeroing agrees best with blank-out (0.26), then DeepLift (0.20) and norms (0.19);"
-        " attention is below zero"
+        "Value Zeroing agrees best with blank-out (0.26), followed by DeepLift (0.20) and "
+        "norms (0.19), and the correlation of attention is negative"
     ),
     kinds=("agreement",),
     data=paper.DATA,

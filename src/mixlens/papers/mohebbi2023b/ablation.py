@@ -43,8 +43,8 @@ _NAN = float("nan")
 SPEC = ExperimentSpec(
     title="effect of the cue on the spelling of a homophone, removed or replaced in audio or text",
     finding=(
-        "the text that the decoder has already written decides the spelling, the audio of the cue"
-        " hardly matters"
+        "the text that the decoder has already generated decides the spelling, and the audio "
+        "of the cue hardly matters"
     ),
     kinds=("speech",),
     data=paper.DATA,

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 MEASURES = ("attention", "attention_norm", "value_zeroing")
 
 SPEC = ExperimentSpec(
-    title="share of the cue in the scores of a spoken homophone, by layer, attention and measure",
+    title="normalised score of the cue for a spoken homophone, by layer, attention and measure",
     finding=(
-        "encoder-only models mix the cue into the homophone, encoders of encoder-decoder models"
-        " leave this mostly to the decoder"
+        "encoder-only models mix the cue into the homophone, while in encoder-decoder models "
+        "this happens mostly in the decoder"
     ),
     kinds=("speech",),
     data=paper.DATA,

@@ -49,8 +49,9 @@ _KNOWN: WeakKeyDictionary[Case, _Reasoned] = WeakKeyDictionary()
 SPEC = ExperimentSpec(
     title="recovery of evidence tokens for answers with reasoning, by targets, spans and hops",
     finding=(
-        "a span of targets recovers the evidence as well as every target on its own, at a fraction"
-        " of the cost, and hops through the reasoning recover more than the answer alone"
+        "a span of targets recovers the evidence as well as scoring every target separately, "
+        "at a fraction of the cost, and hops through the reasoning recover more evidence than"
+        " the answer alone"
     ),
     kinds=("evidence",),
     data="long prompts with needles, variables and two hops, and reasoning of the model",
