@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-GENERATED = ("docs/leaderboard", "docs/results", "docs/performance")
 _FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^(Parameters|Returns|Raises|Attributes|Examples)\n-+\n", re.MULTILINE)
 
@@ -43,7 +42,7 @@ def _pages(root: Path) -> Iterator[Passage]:
     pages |= dict.fromkeys((root / "docs").rglob("*.md"), "docs")
     for path, kind in pages.items():
         place = path.relative_to(root).as_posix()
-        if path.exists() and not place.startswith(GENERATED):
+        if path.exists():
             for text in paragraphs(path.read_text(encoding="utf-8")):
                 yield Passage(kind, place, text)
 
