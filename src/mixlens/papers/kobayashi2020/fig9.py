@@ -16,7 +16,7 @@ SPEC = ExperimentSpec(
         "can change the length of a vector"
     ),
     kinds=(),
-    data="none (weights only)",
+    data="none, only the weights",
     cost="one singular value decomposition for each head",
     published={"bert-base-uncased": {"smallest ratio of a head": 1.8}},
 )
