@@ -157,6 +157,39 @@ def test_an_encoder_that_does_more_than_its_modules_is_refused(folder: Path) -> 
         Lens(theirs).measure("gradient_norm", ONE, of="similarity", to=OTHER)
 
 
+@pytest.mark.parametrize("compared", ["dot", "euclidean", "manhattan"])
+def test_encoders_that_compare_by_no_cosine_are_refused(
+    folder: Path, tmp_path: Path, compared: str
+) -> None:
+    asked: dict[str, Any] = {"of": "similarity", "to": OTHER}
+    theirs = encoder(folder, similarity_fn_name=compared)
+    theirs.save(str(tmp_path / "saved"))
+    for lens in (Lens(theirs), Lens.from_pretrained(str(tmp_path / "saved"))):
+        with pytest.raises(UnsupportedModel, match=f"similarity_fn_name='{compared}'"):
+            lens.measure("gradient_norm", ONE, **asked)
+        lens.measure("gradient_norm", ONE, of="embedding")
+        lens.measure("gradient_norm", ONE, **asked, pooling="mean")
+    theirs.similarity_fn_name = "cosine"
+    Lens(theirs).measure("gradient_norm", ONE, **asked)
+
+
+@pytest.mark.parametrize("cut", [None, 16])
+def test_the_dot_product_of_normalised_embeddings_is_a_cosine(
+    folder: Path, cut: int | None
+) -> None:
+    theirs = encoder(folder, steps="normalize", similarity_fn_name="dot", truncate_dim=cut)
+    lens = Lens(theirs)
+    asked: dict[str, Any] = {"of": "similarity", "to": OTHER, "pooling": None}
+    recording = lens.record(ONE)
+    if cut is not None:
+        with pytest.raises(UnsupportedModel, match="similarity_fn_name='dot'"):
+            explained_embedding(recording, **asked)
+        return
+    output = explained_embedding(recording, **asked)(recording.output, torch.zeros(1).long())
+    own = theirs.similarity(theirs.encode([ONE]), theirs.encode([OTHER]))
+    assert float(output[0]) == pytest.approx(float(own[0, 0]), abs=1e-9)
+
+
 def test_the_files_of_an_encoder_are_followed_or_refused(folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     encoder(folder, max_seq_length=8).save(str(saved))

@@ -187,7 +187,8 @@ def test_ids_with_too_many_axes_raise_our_own_error(probed: bool, targets: Any) 
 def test_errors_inside_the_model_are_ours() -> None:
     lens = Lens(mask_oracles.built("llama", "sdpa"))
     inputs = {"input_ids": mask_oracles.ids()}
-    layer = lens.model.model.layers[0].mlp
+    model: Any = lens.model
+    layer = model.model.layers[0].mlp
 
     def fails(*_: object) -> None:
         raise KeyError("no such expert")

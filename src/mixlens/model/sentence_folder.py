@@ -9,7 +9,7 @@ pools with its own modules (`mixlens.model.sentence_encoder`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.model.json_values import parse_json, require_form
 
+SIMILARITY = "similarity_fn_name"  # setting of sentence-transformers
 _STEPS = [{"type": str}]
 
 
@@ -147,6 +148,27 @@ def _require_plain_texts(name: str) -> None:
             "sentence_transformers.SentenceTransformer and pass that to Lens, or set "
             "`pooling` to explain the plain text"
         )
+
+
+def require_saved_cosine(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a saved encoder does not compare embeddings by their cosine."""
+    name = str(getattr(model.config, "_name_or_path", ""))
+    if os.path.isdir(name):
+        compared = read_settings(name, "config_sentence_transformers.json").get(SIMILARITY)
+        require_cosine(compared, [kind for kind, _ in embedding_steps(name)])
+
+
+def require_cosine(compared: Any, steps: Sequence[str]) -> None:
+    """Raise `UnsupportedModel` unless `compared`, a setting of sentence-transformers, is the
+    cosine, or the dot product of embeddings that the last of the `steps` normalises.
+    """
+    if compared in (None, "cosine") or (compared == "dot" and steps[-1:] == ["Normalize"]):
+        return
+    raise UnsupportedModel(
+        f"this encoder compares embeddings by {SIMILARITY}={compared!r}, but of=similarity "
+        f"explains their cosine. Set {SIMILARITY} of the SentenceTransformer to 'cosine' or set "
+        "`pooling` to explain the cosine, or pass of=embedding"
+    )
 
 
 def length_limit(model: nn.Module) -> int | None:

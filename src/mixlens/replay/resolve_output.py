@@ -30,7 +30,14 @@ from mixlens.model.sentence_encoder import (
     encoder_of,
     require_own_embedding,
 )
-from mixlens.model.sentence_folder import length_limit, pool_states, pooling_of
+from mixlens.model.sentence_folder import (
+    SIMILARITY,
+    length_limit,
+    pool_states,
+    pooling_of,
+    require_cosine,
+    require_saved_cosine,
+)
 from mixlens.replay.explained_answer import explained_answer
 from mixlens.replay.explained_output import NO_OUTPUT, Explained, no_logits, select_explained
 from mixlens.text.inputs import prepare_inputs
@@ -102,6 +109,11 @@ def explained_embedding(
         vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
         if encoder is not None:
             require_own_embedding(encoder, texts[0], vectors[0])
+            cut = getattr(encoder, "truncate_dim", None)  # after the last step
+            steps = [] if cut else [type(step).__name__ for step in encoder]
+            require_cosine(getattr(encoder, SIMILARITY, None), steps)
+        elif pooling is None:
+            require_saved_cosine(recording.model)
         names = [f"similarity to {_short(text)}" for text in texts]
     directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
     nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
