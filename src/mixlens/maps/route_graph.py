@@ -99,7 +99,7 @@ class Routes:
         return (
             f"<Routes to {self.tokens[self.target]!r} (token {self.target}): {len(self.edges)}"
             f" edges above {self.threshold:g}, {len(self.nodes)} nodes; {self.rows} of"
-            f" {self.layers * len(self.tokens)} rows computed>"
+            f" {self.layers * len(self.tokens)} targets computed>"
         )
 
     @property
