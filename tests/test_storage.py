@@ -184,6 +184,9 @@ def rewritten(path: Path, version: str, change: dict[str, Any]) -> None:
     )
 
 
+AUDIO = {"seconds": float("inf")}
+
+
 def test_a_newer_format_and_a_damaged_description_have_different_errors(tmp_path: Path) -> None:
     path = tmp_path / "maps"
     example().save(path)
@@ -199,6 +202,11 @@ def test_a_newer_format_and_a_damaged_description_have_different_errors(tmp_path
         {"layers": [0, 10**30]},
         {"layers": [0, -1]},
         {"facts": {"unheard_of": True}},
+        {"facts": {"signed": "no"}},
+        {"facts": {"joined_by": True}},
+        {"rollout": [-1, True]},
+        {"rollout": [0.5, None]},
+        {"targets": {"labels": ["a"], "text": None, "offsets": None, "special": None} | AUDIO},
         {"extras": {"absent": ["layer"]}},
         {"targets": {}},
         {"targets": []},

@@ -311,3 +311,30 @@ def test_a_recording_made_in_inference_mode_is_used_outside(lens: Lens) -> None:
         recording = lens.record(TEXT)
     made = mixlens.measure("hidden_token_attribution", recording, probes=2, layers=[0])
     assert np.isfinite(made.scores).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "tokens", "words"),
+    [
+        (np.ma.masked_array(np.ones((1, 2, 2)), mask=np.eye(2) > 0), None, "scores are masked"),
+        (np.ones((0, 2, 2)), None, "Scores are empty"),
+        (np.ones((1, 2, 2)), {"a", "b"}, "a set, which has no order"),
+    ],
+)
+def test_scores_and_tokens_that_are_ambiguous(scores: Any, tokens: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        MixingMaps.of(scores, tokens)
+
+
+def test_pages_with_numbers_and_names_that_json_does_not_have(tmp_path: Path) -> None:
+    origin = {"options": {"bar": float("inf"), "name": "\ud800"}}
+    made = MixingMaps.of(np.ones((1, 2, 2)), ["a", "b"], provenance=origin)
+    made.to_html(tmp_path / "page.html")
+    assert (
+        "Infinity" not in (tmp_path / "page.html").read_text(encoding="utf-8").split("</script>")[0]
+    )
+
+
+def test_a_path_that_cannot_be_encoded(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="does not exist"):
+        mixlens.load(str(tmp_path / "\ud800"))

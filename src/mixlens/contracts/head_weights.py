@@ -101,7 +101,7 @@ def holds_head_weights(path: str | os.PathLike[str]) -> bool:
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             return (file.metadata() or {}).get("format") == _FORMAT
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, ValueError):  # ValueError: a name that cannot be encoded
         return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -71,11 +71,18 @@ def _array(scores: Any) -> np.ndarray:
             f"{type(scores).__name__} is not an array of numbers [layer, (head,) target, "
             f"source] ({error}). Pass an array or a tensor."
         ) from error
+    if np.ma.is_masked(scores):
+        raise InvalidInput(
+            "Some scores are masked, and maps have a score for each entry. Fill them with "
+            "scores.filled(0), or select other entries."
+        )
     if array.ndim not in (3, 4):
         raise InvalidInput(
             f"Scores have shape {array.shape}. Pass [layer, target, source] or [layer, head, "
             "target, source]."
         )
+    if not array.size:
+        raise InvalidInput(f"Scores are empty (shape {array.shape}). Pass at least one layer.")
     return array
 
 
@@ -84,6 +91,8 @@ def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
         return TokenRow.numbered(count)
     if isinstance(tokens, TokenRow):
         return tokens
+    if isinstance(tokens, Set):
+        raise InvalidInput("Tokens are a set, which has no order. Pass a list.")
     labels: tuple[Any, ...] = tuple(tokens) if hasattr(tokens, "__iter__") else (tokens,)
     if not all(isinstance(label, str) for label in labels):
         raise InvalidInput(

@@ -11,6 +11,7 @@ arrays.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import zlib
@@ -71,6 +72,9 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         require_form(about, _DESCRIPTION, "the description")
         require_form(about["provenance"].get("steps", []), [str], "steps")
         residual, normalised, *adds_identity = about["rollout"]
+        require_form([normalised, *adds_identity], [bool], "rollout")
+        if residual is not None and not 0 <= residual <= 1:
+            raise ValueError(f"rollout_residual is {residual}, not in [0, 1]")
         extras = {
             name: Extra(tuple(dims), arrays[f"extra.{name}"])
             for name, dims in about["extras"].items()
@@ -81,7 +85,10 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
             raise ValueError("target_positions are outside the targets")
         if not all(0 <= layer <= _LAST_LAYER for layer in layers):
             raise ValueError(f"the layers {list(layers)} are out of range")
-        facts = Facts(**_facts(about))
+        properties = _facts(about)
+        kinds = {**dict.fromkeys(properties, bool), "joined_by": (str, None)}
+        require_form(properties, kinds, "facts")
+        facts = Facts(**properties)
         _require_axes(extras, arrays["scores"])
         return make(
             scores=arrays["scores"],
@@ -202,6 +209,9 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         starts = [*(part.start for part in segments), len(saved["labels"])]
         if ends != starts or ends != sorted(ends):
             raise ValueError("the segments do not cover the tokens in order")
+    seconds = saved.get("seconds")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ValueError(f"seconds is {seconds}. One token of audio takes longer than zero seconds")
     return TokenRow(
         tuple(saved["labels"]),
         saved["text"],
@@ -209,7 +219,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         special,
         segments,
         pictures=_pictures(saved),
-        seconds=saved.get("seconds"),
+        seconds=seconds,
     )
 
 

@@ -18,7 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from mixlens.maps.provenance import plain
 from mixlens.maps.storage import writable, write_whole
+from mixlens.views.viewer.text import well_formed
 
 HEIGHT = 700  # pixels of a view in a notebook
 _ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluations and words
@@ -40,7 +42,7 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(str(payload.get('title', 'mixlens')))} · mixlens</title>\n"
+        f"<title>{escape(well_formed(str(payload.get('title', 'mixlens'))))} · mixlens</title>\n"
         '<meta name="color-scheme" content="light dark">\n</head>\n<body>\n'
         f'<script type="application/json" id="payload">{_inert(given)}</script>\n'
         '<main id="view"></main>\n'
@@ -89,9 +91,22 @@ def built() -> str:
 
 
 def _inert(value: Any) -> str:
-    """Return JSON without `<`, so that it cannot close the HTML element that contains it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    """Return JSON without `<`, so that it cannot close the HTML element that contains it.
+
+    NaN and infinity, which JSON does not have, become null, and lone surrogates, which cannot be
+    written, become question marks.
+    """
+    options: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+    try:
+        text = json.dumps(value, allow_nan=False, **options)
+    except ValueError:  # rare, so large payloads are not walked otherwise
+        text = json.dumps(plain(value, finite=True), **options)
+    return (
+        well_formed(text)
+        .replace("<", "\\u003c")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
 
 
 @cache
