@@ -490,6 +490,36 @@ def test_a_gradient_that_is_cut_off_is_not_zero(measure: str, options: dict[str,
         Lens(model).measure(measure, given, position=-1, **options)
 
 
+def test_the_graph_keeps_no_inputs_of_linear_modules() -> None:
+    """Only gradients of weights would need them, so the weights are frozen in the pass."""
+    model, given = build("llama"), inputs("llama")
+    saved: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        saved.append(tensor)
+        return tensor
+
+    entering: list[Tensor] = []
+    projections = [layer.mlp.down_proj for layer in model.model.layers]
+    handles = [
+        part.register_forward_pre_hook(lambda _, args: entering.append(args[0]))
+        for part in projections
+    ]
+    lens = Lens(model)
+    lens.measure("gradient_norm", given, position=-1)
+    entering.clear()
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            lens.measure("gradient_norm", given, position=-1)
+    finally:
+        for handle in handles:
+            handle.remove()
+    kept = {tensor.data_ptr() for tensor in saved}
+    assert len(entering) == len(projections)
+    assert not kept & {tensor.data_ptr() for tensor in entering}
+    assert all(weight.requires_grad for weight in model.parameters())
+
+
 def test_embeddings_are_explained_as_their_tokens_are() -> None:
     """Logits of every position are made for them, and of the last alone for tokens."""
     model, given = build("llama"), inputs("llama")

@@ -19,6 +19,7 @@ numbers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, laye
 from mixlens.capture.rerun import UpcastModule
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.kernels.rescale import constants
 from mixlens.model.linearity import require_gradients
 from mixlens.model.module_walk import part_at, parts_of
 from mixlens.model.placement import is_moved
@@ -111,14 +113,16 @@ def capture_inputs(
     """Run the model once with its own attention, and keep the inputs of its layers.
 
     With `graph`, keep the autograd graph, to compute gradients of an output with respect to the
-    input of every layer. With `logits_at`, compute logits only at these positions.
+    input of every layer. The parameters are frozen in this pass, so that linear modules keep no
+    inputs. With `logits_at`, compute logits only at these positions.
     """
     if graph:
         require_gradients(model)
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with torch.set_grad_enabled(graph), checks_wait():
+    frozen = constants(model) if graph else contextlib.nullcontext()
+    with torch.set_grad_enabled(graph), frozen, checks_wait():
         calls, output = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},

@@ -157,6 +157,8 @@ def plain_gradients(
     with torch.enable_grad():
         total = output(output_of_graph, rows).sum()
     recording.entered = {}  # a graph is used once: the backward pass frees its tensors
+    if not total.requires_grad:
+        raise UnsupportedModel(no_gradient(stack))
     slopes = torch.autograd.grad(total, entered, allow_unused=True)
     if any(slope is None for slope in slopes):
         raise UnsupportedModel(no_gradient(stack))
