@@ -139,12 +139,13 @@ export class AnswerText {
     );
   }
 
-  /** Outlines the words of a part. */
+  /** Outlines the word of a part, or underlines the words of a sentence. */
   mark(part: Part, kept: Part): void {
     this.words.forEach((word, number) => {
       const inside = part === `w${number}` || part === `s${this.sentenceOf[number]!}`;
       const held = kept === `w${number}` || kept === `s${this.sentenceOf[number]!}`;
       word.classList.toggle("target", inside);
+      word.classList.toggle("of-sentence", inside && part.startsWith("s"));
       word.classList.toggle("pointed", inside && !held);
       word.setAttribute("aria-selected", String(held));
     });
