@@ -200,6 +200,10 @@ def test_a_passed_document_may_have_the_name_of_a_question(lens: Lens) -> None:
     documents = {"task": "Tom has a ball.", "Query": "Lily has a car."}
     answer = lens.answer("{documents}\nWho has a car?", documents=documents, answer=" Lily")
     assert answer.documents == documents
+    kinds = [part.kind for part in answer.parts]  # the names of documents are not the question
+    assert kinds == ["template", "document", "template", "document", "question"]
+    names = [answer.prompt[part.start : part.stop].strip() for part in answer.parts[::2]]
+    assert names == ["task:", "Query:", "Who has a car?"]
     same = {"a": "Write {documents} in the prompt.", "b": "Lily has a car."}
     assert lens.answer("{documents}\nWho?", documents=same, answer=" Lily").documents == same
 

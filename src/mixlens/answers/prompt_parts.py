@@ -1,4 +1,7 @@
-"""Split a prompt into documents, question, system prompt, earlier turns and chat-template text.
+"""Split a prompt into documents, question, system prompt, earlier turns and template text.
+
+The template is the text of the chat template, and the line with the name of each passed document
+that mixlens writes in front of this document.
 
 Documents are marked by lines such as === document 1 === in the prompt, or passed separately. A line
 === question === ends the last document, so the text after this line belongs to no document. A
@@ -124,7 +127,12 @@ def read_prompt(
         )
     spans = sorted(spans, key=lambda span: span[1:])
     require_apart(spans, len(text))
-    parts = _split(text, messages, spans, prompt.turns, images)
+    headings = [
+        (TEMPLATE, start - len(name) - 2, start)
+        for name, start, _ in spans
+        if texts and text[:start].endswith(f"{name}:\n")
+    ]
+    parts = _split(text, messages, spans, prompt.turns, images, headings)
     return PromptParts(messages, text, parts, uses_template, prompt.begins_specially)
 
 
@@ -243,9 +251,17 @@ def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
 
 
 def _split(
-    text: str, messages: Any, documents: Spans, turns: Spans | None, images: Spans
+    text: str,
+    messages: Any,
+    documents: Spans,
+    turns: Spans | None,
+    images: Spans,
+    headings: Spans,
 ) -> tuple[PromptPart, ...]:
-    """Return all parts of a prompt in order. White space between parts belongs to no part."""
+    """Return all parts of a prompt in order. White space between parts belongs to no part.
+
+    `headings` are the lines with the names of passed documents, which belong to the template.
+    """
     kinds = _kinds_of_turns(messages) if turns is not None else {}
     around = [(name, kinds[name], start, stop) for name, start, stop in turns or []]
     if turns is None:  # a plain text, or a template that changes the messages
@@ -257,8 +273,9 @@ def _split(
         documents = [(WHOLE if alone else name, start, stop) for name, _, start, stop in own]
     documents = sorted([*_without_images(text, documents, images), *images], key=_start)
     known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
+    named = sorted([*documents, *headings], key=_start)
     for name, kind, start, stop in around:
-        known += _outside(text, PromptPart(name, kind, start, stop), documents)
+        known += _outside(text, PromptPart(name, kind, start, stop), named)
     known.sort(key=lambda part: part.start)
     end, between = 0, []
     for part in [*known, PromptPart("", "", len(text), len(text))]:
