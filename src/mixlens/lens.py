@@ -28,7 +28,7 @@ from mixlens.model.session import (
     whole_state_of,
 )
 from mixlens.model.wrappers import processor_of, unwrap_model
-from mixlens.recording.recording import Recording
+from mixlens.recording.recording import Recording, require_own
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
 from mixlens.text.vocabulary import tokenizer_mismatch
@@ -523,7 +523,10 @@ class Lens:
 
         If `given` is a recording, the model must not have changed since it was recorded.
         """
-        recorded = given.state if isinstance(given, Recording) else None
+        recorded = None
+        if isinstance(given, Recording):
+            require_own(given, self.model)
+            recorded = given.state
         return open_session(self.model, precision=precision, restores=False, recorded=recorded)
 
     def _measure_on(
@@ -674,6 +677,7 @@ class Lens:
                     "all tokens."
                 )
             given, targets = self.record(given, targets=targets, site=site), None
+        require_own(given, self.model)
         check_rollout_time(name, given, partial(self.record, targets=-1, site=site), budget, how)
         how |= {"span": span, "weights": weights}
         return warn_of_collapse(roll_out_targets(name, given, targets=targets, **how))

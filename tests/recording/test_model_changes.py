@@ -310,6 +310,20 @@ def test_whole_maps_of_a_recording_of_targets_are_not_measured_after_a_change() 
     np.testing.assert_array_equal(before, after)
 
 
+def test_a_recording_of_a_different_model_is_refused() -> None:
+    model = _model()
+    recordings, other = _recordings(Lens(model)), Lens(_model())
+    for use in (
+        lambda: other.rollout("alti", recordings["kept"], [-1]),
+        lambda: other.rollout("alti", recordings["targets"]),
+        lambda: other.measure("alti", recordings["kept"]),
+        lambda: other.compare(recordings["kept"], only=["alti"]),
+        lambda: other.hops(recordings["generated"], reasoning=[3]),
+    ):
+        with pytest.raises(mixlens.InvalidInput, match="made with a different LlamaForCausalLM"):
+            use()
+
+
 # Recordings of targets keep no numbers of the model, and compare a sample of each matrix.
 _READ_IF_KEPT = ("entry", "a block's signs")
 _COMPARED = ("row", "train", "hook on a layer", "attention", "module")

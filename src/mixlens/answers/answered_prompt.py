@@ -15,7 +15,7 @@ from torch import nn
 
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.measuring.answer_odds import require_causal
-from mixlens.recording.recording import Recording
+from mixlens.recording.recording import Recording, require_own
 from mixlens.text.continuation import continue_prompt
 from mixlens.text.encoding import decode_ids
 from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
@@ -107,11 +107,7 @@ def _of_recording(
         raise InvalidInput(
             f"{recording!r} has no answer. Pass a recording of `lens.generate`, or the prompt."
         )
-    if recording.model is not model:
-        raise InvalidInput(
-            f"The recording was made with a different {type(recording.model).__name__}. Use the"
-            " lens that made it."
-        )
+    require_own(recording, model)
     if answer is not None or options:
         raise InvalidInput(
             "The recording already has an answer. Pass the prompt to explain a different one."

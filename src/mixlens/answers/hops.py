@@ -33,7 +33,7 @@ from mixlens.maps.ranked_scores import RankedScores, read_numbers
 from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
-from mixlens.recording.recording import Recording
+from mixlens.recording.recording import Recording, require_own
 from mixlens.text.tokens import TokenRow, resolve_positions, whole_numbers
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def _recording_of(
     lens: Lens, given: Any, answer: Sequence[int] | None, reasoning: Sequence[int] | None
 ) -> Recording:
     if isinstance(given, Recording):
+        require_own(given, lens.model)
         return given
     if not _listed(answer, "answer"):
         raise InvalidInput(

@@ -540,3 +540,12 @@ def score_layers(
         name: Scores.of_layers([scored[position] for position in request.layers])
         for name, scored in parts.items()
     }
+
+
+def require_own(recording: Recording, model: nn.Module) -> None:
+    """Raise `InvalidInput` if a recording was made with a different model."""
+    if recording.model is not model:
+        raise InvalidInput(
+            f"The recording was made with a different {type(recording.model).__name__}. Use the "
+            "lens that made it."
+        )
