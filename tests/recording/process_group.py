@@ -15,7 +15,7 @@ import pytest
 import torch
 
 
-def run_in_processes(count: int, function: Any, folder: Path, seconds: int = 180) -> list[Any]:
+def run_in_processes(count: int, function: Any, folder: Path, seconds: int = 300) -> list[Any]:
     """What `function(folder)` returns in each process, which must be JSON."""
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         pytest.skip("NOT RUN: torch was built without gloo")
