@@ -117,7 +117,7 @@ def _show(graph: Routes) -> None:
         place, _, position = end.partition("_")
         source = names[int(start.partition("_")[2])]
         if start.startswith("M"):
-            source = "feed-forward"
+            source = "MLP"
         elif not place.startswith("A"):
             continue
         title = f"layer {place[1:]}: {names[int(position)]}"
