@@ -199,3 +199,21 @@ def test_attention_in_a_bottleneck_is_left_open_for_what_it_is() -> None:
     with pytest.raises(mixlens.UnsupportedModel, match=r"returns 16 channels, .* states have 32"):
         Lens(model).measure("alti", given)
     assert Lens(model).measure("attention_norm", given).scores.shape == (2, 9, 9)
+
+
+def test_a_classifier_without_a_padding_token_is_refused_with_a_remedy() -> None:
+    sizes: dict[str, Any] = {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 64,
+        "vocab_size": 50,
+    }
+    config = hf.GPT2Config(**sizes, num_labels=3, bos_token_id=1, eos_token_id=2)
+    model = hf.GPT2ForSequenceClassification(config).eval()
+    inputs = {"input_ids": torch.tensor([[3, 5, 7, 9, 11]])}
+    with pytest.raises(mixlens.UnsupportedModel, match=r"classifiers need config\.pad_token_id"):
+        Lens(model).measure("attention", inputs)
+
+    model.config.pad_token_id = 0
+    assert Lens(model).measure("attention", inputs).scores.shape == (2, 5, 5)
