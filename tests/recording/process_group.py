@@ -28,7 +28,13 @@ def run_in_processes(count: int, function: Any, folder: Path, seconds: int = 300
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(folder)],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env={
+                **os.environ,
+                **place,
+                "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+            },
             cwd=Path(__file__).parents[2],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
