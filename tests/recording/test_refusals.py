@@ -212,7 +212,7 @@ def test_a_classifier_without_a_padding_token_is_refused_with_a_remedy() -> None
     config = hf.GPT2Config(**sizes, num_labels=3, bos_token_id=1, eos_token_id=2)
     model = hf.GPT2ForSequenceClassification(config).eval()
     inputs = {"input_ids": torch.tensor([[3, 5, 7, 9, 11]])}
-    with pytest.raises(mixlens.UnsupportedModel, match=r"classifiers need config\.pad_token_id"):
+    with pytest.raises(mixlens.UnsupportedModel, match=r"classifiers need pad_token_id"):
         Lens(model).measure("attention", inputs)
 
     model.config.pad_token_id = 0

@@ -179,7 +179,7 @@ class RankedScores:
 def require_count(count: Any) -> None:
     """Raise `InvalidInput` if `count` is neither None nor an integer of at least 1."""
     if count is not None and (not hasattr(count, "__index__") or count < 1):
-        raise InvalidInput(f"top({count!r}) is out of range. Pass an integer of at least 1.")
+        raise InvalidInput(f"count={count!r} is out of range. Pass an integer of at least 1.")
 
 
 def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -423,7 +423,7 @@ def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> N
         if key not in kinds and key == "answer":
             raise InvalidInput(
                 f"{name} scores targets, not an output. Instead of answer, pass the positions that"
-                " produced it: targets=[…] with span='mean'."
+                " produced it as targets, with the span mean."
             )
         if key not in kinds:
             raise InvalidInput(no_such("option", key, sorted(kinds), f"{name} has"))

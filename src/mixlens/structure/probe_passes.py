@@ -149,7 +149,7 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
         raise FailsOnProbe(
             f"{type(model).__name__} raises {in_short(error)} on {_named(probe)}, so its "
             "layers cannot be analysed. Configure the model to accept a batch of two texts (many "
-            "classifiers need config.pad_token_id), or check the input."
+            "classifiers need pad_token_id in their configuration), or check the input."
         ) from error
 
 
