@@ -209,7 +209,8 @@ def test_a_classifier_without_a_padding_token_is_refused_with_a_remedy() -> None
         "n_positions": 64,
         "vocab_size": 50,
     }
-    config = hf.GPT2Config(**sizes, num_labels=3, bos_token_id=1, eos_token_id=2)
+    sizes |= {"num_labels": 3, "bos_token_id": 1, "eos_token_id": 2}
+    config = hf.GPT2Config(**sizes)
     model = hf.GPT2ForSequenceClassification(config).eval()
     inputs = {"input_ids": torch.tensor([[3, 5, 7, 9, 11]])}
     with pytest.raises(mixlens.UnsupportedModel, match=r"classifiers need pad_token_id"):
