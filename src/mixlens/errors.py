@@ -102,16 +102,16 @@ def in_short(error: Exception) -> str:
 _LISTED_BY = {"measure": "Run `mixlens measures` for the list."}
 
 
-def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose one of") -> str:
+def no_such(kind: str, name: object, choices: Iterable[str], among: str = "Choose one of") -> str:
     """Return an error message for an unknown name, with similar names as suggestions.
 
     For example: "Unknown measure 'value_zeroin'. Did you mean value_zeroing?". If no name is
     similar, the message lists all names or says how to list them.
     """
-    names = {candidate.casefold().replace("-", "_"): candidate for candidate in known}
-    wanted = str(name).casefold().replace("-", "_").replace(" ", "_")
-    near = difflib.get_close_matches(wanted, names, 3, 0.65)
-    near = near or [key for key in names if key.replace("_", "") == wanted.replace("_", "")]
+    names = {candidate.casefold().replace("-", "_"): candidate for candidate in choices}
+    folded_name = str(name).casefold().replace("-", "_").replace(" ", "_")
+    near = difflib.get_close_matches(folded_name, names, 3, 0.65)
+    near = near or [key for key in names if key.replace("_", "") == folded_name.replace("_", "")]
     if near:
         advice = f"Did you mean {' or '.join(names[n] for n in near)}?"
     elif not names:

@@ -417,19 +417,19 @@ class Lens:
     # ------------------------------------------------------------------------------------- measures
 
     @overload
-    def measure(self, name: str, given: Text, **chosen: Any) -> MixingMaps: ...
+    def measure(self, name: str, given: Text, **options: Any) -> MixingMaps: ...
 
     @overload
     def measure(
         self,
         name: str,
         given: Dataset | list[Text] | list[str] | list[tuple[str, str]],
-        **chosen: Any,
+        **options: Any,
     ) -> MeasuredTexts: ...
 
     @overload
     def measure(
-        self, name: str, given: Mapping[str, Any] | Recording, **chosen: Any
+        self, name: str, given: Mapping[str, Any] | Recording, **options: Any
     ) -> MixingMaps | list[MixingMaps]: ...
 
     def measure(
@@ -506,34 +506,34 @@ class Lens:
         >>> lens.measure("attention", [text, "The dogs bark."], targets=-1)[1].tokens
         ('[SEP]',)
         """
-        chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
-        chosen |= {"span": span, "weights": weights}
+        selection = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        selection |= {"span": span, "weights": weights}
         if "device" in options:
             return self._measure_on(  # type: ignore[return-value]
-                name, given, chosen, precision, on_error, batch_size, options
+                name, given, selection, precision, on_error, batch_size, options
             )
         with self._session(given, precision):
             how: dict[str, Any] = {"on_error": on_error, "batch_size": batch_size}
-            return measure_inputs(self, name, given, chosen, options, **how)
+            return measure_inputs(self, name, given, selection, options, **how)
 
     def _session(
-        self, given: Any, precision: str | None = None
+        self, inputs: Any, precision: str | None = None
     ) -> contextlib.AbstractContextManager[ModelSession]:
         """Open a session with the model.
 
-        If `given` is a recording, the model must not have changed since it was recorded.
+        If `inputs` is a recording, the model must not have changed since it was recorded.
         """
         recorded = None
-        if isinstance(given, Recording):
-            require_own(given, self.model)
-            recorded = given.state
+        if isinstance(inputs, Recording):
+            require_own(inputs, self.model)
+            recorded = inputs.state
         return open_session(self.model, precision=precision, restores=False, recorded=recorded)
 
     def _measure_on(
         self,
         name: str,
-        given: Any,
-        chosen: dict[str, Any],
+        inputs: Any,
+        selection: dict[str, Any],
         precision: str | None,
         on_error: str,
         batch_size: int | None,
@@ -550,7 +550,7 @@ class Lens:
             raise InvalidInput(
                 "With device=, all texts form one batch. Leave out on_error and batch_size."
             )
-        return self.measure_batch(name, given, **chosen, precision=precision, **options)
+        return self.measure_batch(name, inputs, **selection, precision=precision, **options)
 
     def measure_batch(
         self,
@@ -603,10 +603,10 @@ class Lens:
         >>> tuple(batch.scores.values.shape)
         (6, 2, 10, 10)
         """
-        chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
-        chosen |= {"span": span, "weights": weights}
+        selection = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        selection |= {"span": span, "weights": weights}
         with self._session(given, precision):
-            return measure_batch(self, name, given, chosen, options, device=device)
+            return measure_batch(self, name, given, selection, options, device=device)
 
     def rollout(
         self,

@@ -62,27 +62,27 @@ def check_description(name: str) -> None:
     for part in ("summary", "citation", "use_when", "cost"):
         assert getattr(spec, part).strip(), f"SPEC.{part} is empty"
     for option in spec.options:
-        given = option.default is not inspect.Parameter.empty
-        assert given, f"the option {option.name} has no default"
+        has_default = option.default is not inspect.Parameter.empty
+        assert has_default, f"the option {option.name} has no default"
 
 
 def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
-    lens, given, before = Lens(model), _inputs(model), _state(model)
-    recording = lens.record(given)
+    lens, inputs, before = Lens(model), _inputs(model), _state(model)
+    recording = lens.record(inputs)
     whole = measure_all_sites(name, recording, options)
     for site, rows in whole.items():
         check_maps(spec_of(name), recording, site, rows)
     require_same(name, whole, measure_all_sites(name, recording, options), "in a second call", 0.0)
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-    needed = measure_all_sites(name, record(lens, given, **how, measures=[name]), options)
+    needed = measure_all_sites(name, record(lens, inputs, **how, measures=[name]), options)
     require_same(name, whole, needed, "if only the declared inputs are recorded")
-    flipped = lens.record({key: value.flip(0) for key, value in given.items()})
+    flipped = lens.record({key: value.flip(0) for key, value in inputs.items()})
     backwards = {
         site: rows[::-1] for site, rows in measure_all_sites(name, flipped, options).items()
     }
     require_same(name, whole, backwards, "in a batch of a different order")
     for side in ("left", "right"):
-        alone, padded = _padded(given, side)
+        alone, padded = _padded(inputs, side)
         one, both = (
             measure_all_sites(name, lens.record(part), options) for part in (alone, padded)
         )
@@ -92,19 +92,19 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
 
 
 def measure_all_sites(
-    name: str, recording: Recording, options: Mapping[str, Any] | None = None, **chosen: Any
+    name: str, recording: Recording, options: Mapping[str, Any] | None = None, **selection: Any
 ) -> Rows:
     """Return the maps of a measure for every attention that it supports.
 
     If it supports none, raise the first error.
     """
     spec = spec_of(name)
-    given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
+    arguments = {**spec.least, **fixed_output(spec, recording), **(options or {}), **selection}
     rows, refused = {}, []
     # One set of scores describes the whole model: the first attention is enough.
     for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
         try:
-            maps = measure(name, recording, site=site, **given)
+            maps = measure(name, recording, site=site, **arguments)
             rows[site] = maps if isinstance(maps, list) else [maps]
         except (UnsupportedModel, InvalidInput) as error:
             require_reason(error)
@@ -134,7 +134,7 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
     loaded.
     """
     assert len(rows) == recording.batch, f"{len(rows)} maps for {recording.batch} texts"
-    chosen = recording.structure.site(site)
+    attention = recording.structure.site(site)
     for row, maps in enumerate(rows):
         targets = recording.target_tokens(site, row)
         assert maps.source_tokens == recording.source_tokens(site, row).labels, "wrong sources"
@@ -143,7 +143,7 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
             expected = (len(recording.layers(site)), len(targets), len(maps.source_tokens))
             assert maps.scores.shape == expected, f"shape {maps.scores.shape}, not {expected}"
             assert maps.tokens == targets.labels, "wrong targets"
-            if chosen.kind == AttentionKind.SELF and chosen.stack.layers[0].sites[0].causal:
+            if attention.kind == AttentionKind.SELF and attention.stack.layers[0].sites[0].causal:
                 assert not np.triu(maps.scores, 1).any(), (
                     "a causal target has scores for later tokens"
                 )
@@ -263,15 +263,15 @@ def _inputs(model: nn.Module) -> Inputs:
     return inputs
 
 
-def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
+def _padded(inputs: Inputs, side: str) -> tuple[Inputs, Inputs]:
     """Return the first six tokens of the first text, alone and padded in a batch of two texts."""
     sizes = {"input_ids": 6, "attention_mask": 6}
-    alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
+    alone = {key: value[:1, : sizes.get(key)] for key, value in inputs.items()}
     both = {}
     for key, value in alone.items():
-        width = int(given[key].shape[1] - value.shape[1])
+        width = int(inputs[key].shape[1] - value.shape[1])
         pad = (width, 0) if side == "left" else (0, width)
-        both[key] = torch.cat([nn.functional.pad(value, pad), given[key][1:]])
+        both[key] = torch.cat([nn.functional.pad(value, pad), inputs[key][1:]])
     return alone, both
 
 

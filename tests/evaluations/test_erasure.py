@@ -122,13 +122,18 @@ def test_which_sources_count() -> None:
     case = cases()[0]
     labels = np.array(case.row.labels)
     assert list(labels[special(case)]) == ["[CLS]", "[MASK]", "[SEP]"]
-    assert not set(labels[select_sources(case, special_tokens=False, own=False)]) & {
+    assert not set(labels[select_sources(case, special_tokens=False, include_target=False)]) & {
         "[CLS]",
         "[MASK]",
         "[SEP]",
     }
-    assert list(labels[~select_sources(case, special_tokens=True, own=False)]) == ["[MASK]"]
-    assert list(labels[~select_sources(case, special_tokens=False, own=True)]) == ["[CLS]", "[SEP]"]
+    assert list(labels[~select_sources(case, special_tokens=True, include_target=False)]) == [
+        "[MASK]"
+    ]
+    assert list(labels[~select_sources(case, special_tokens=False, include_target=True)]) == [
+        "[CLS]",
+        "[SEP]",
+    ]
 
 
 def test_an_unknown_word_is_a_word() -> None:

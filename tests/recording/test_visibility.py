@@ -38,12 +38,12 @@ def test_a_row_that_is_masked_throughout_is_uniform_unless_it_is_infinite() -> N
 
 def test_heads_that_agree_are_one() -> None:
     same = LOWER.expand(2, 3, 5, 5)
-    seen = Visibility(seen=same).seen
+    seen = Visibility(visible=same).seen
     assert seen is not None
     assert seen.shape == (2, 1, 5, 5)
     differing = same.clone()
     differing[0, 2, 4, 0] = False
-    seen = Visibility(seen=differing).seen
+    seen = Visibility(visible=differing).seen
     assert seen is not None
     assert seen.shape == (2, 3, 5, 5)
 
@@ -59,18 +59,18 @@ def test_without_a_mask_everything_or_what_has_weight_is_seen() -> None:
 def test_targets_that_see_nothing_are_found() -> None:
     mask = LOWER.clone()
     mask[3] = False
-    blank = Visibility(seen=mask).blank
+    blank = Visibility(visible=mask).blank
     assert blank is not None
     assert blank.flatten().tolist() == [False, False, False, True, False]
-    assert Visibility(seen=LOWER).blank is None
+    assert Visibility(visible=LOWER).blank is None
 
 
 def test_no_number_is_read_from_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mixlens.kernels.differences.may_look_at", lambda numbers: False)
-    blank = Visibility(seen=LOWER).blank
+    blank = Visibility(visible=LOWER).blank
     assert blank is not None
     assert not blank.any()
     with torch.device("meta"):  # a look raises there
-        triangle = Visibility(seen=torch.ones(5, 5, dtype=torch.bool).tril(), triangle=True)
+        triangle = Visibility(visible=torch.ones(5, 5, dtype=torch.bool).tril(), triangle=True)
     assert triangle.blank is None
     assert triangle.hides_later

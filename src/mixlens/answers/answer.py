@@ -186,19 +186,19 @@ class Answer:
         >>> [passage.document for passage in answer.top(word="blue")]
         ['document 2', 'document 1']
         """
-        chosen, scores = self._passage_scores(sentence, word, by, method)
+        passages, scores = self._passage_scores(sentence, word, by, method)
         positive = np.maximum(scores, 0).sum()
         require_count(count)
         order = np.argsort(-scores, kind="stable")[:count]
         return [
             RankedPassage(
-                name=chosen[place].name,
-                document=self._document_of(chosen[place]),
-                text=self.prompt[chosen[place].start : chosen[place].stop],
+                name=passages[place].name,
+                document=self._document_of(passages[place]),
+                text=self.prompt[passages[place].start : passages[place].stop],
                 score=float(scores[place]),
                 share=float(max(scores[place], 0) / positive) if positive > 0 else 0.0,
-                start=chosen[place].start,
-                stop=chosen[place].stop,
+                start=passages[place].start,
+                stop=passages[place].stop,
             )
             for place in order
         ]
@@ -237,7 +237,9 @@ class Answer:
         >>> list(answer.shares())
         ['documents', 'question', 'own words', 'first token']
         """
-        measures = [name for name, own in self.methods.items() if not own.removes]
+        measures = [
+            name for name, method_scores in self.methods.items() if not method_scores.removes
+        ]
         scores = self._scored(measures[0] if method is None and measures else method)
         if scores.removes:
             raise InvalidInput(
@@ -246,7 +248,7 @@ class Answer:
         row = np.abs(self._row(scores, sentence, word))
         totals: dict[str, float] = {}
         for kind in _KIND_ORDER:
-            places = [i for i, own in enumerate(self.kinds) if own == kind]
+            places = [i for i, method_scores in enumerate(self.kinds) if method_scores == kind]
             if kind == OWN_WORDS and word is None and not row[places].any():
                 tokens = scores.values
                 if sentence is not None:
@@ -364,7 +366,9 @@ class Answer:
         return self.methods[name]
 
     def _measures(self) -> str:
-        return ", ".join(name for name, own in self.methods.items() if not own.removes) or "none"
+        return (
+            ", ".join(name for name, scores in self.methods.items() if not scores.removes) or "none"
+        )
 
     def _row(
         self, scores: MethodScores, sentence: int | None, word: int | str | None
@@ -398,7 +402,7 @@ class Answer:
         """Return the passages of one kind, with their scores for a part of the answer."""
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
-        chosen = self._levels[by]
+        passages = self._levels[by]
         scores = self._scored(method)
         row = self._row(scores, sentence, word).astype(np.float64)
         if scores.removes and by not in self._removed_levels:
@@ -406,12 +410,12 @@ class Answer:
                 f"{scores.name} removed whole {self._removed_levels[-1]}. Pass"
                 f" by={self._removed_levels[-1]!r}, or choose a measure: {self._measures()}."
             )
-        owner = self._owner_of_units(chosen) if scores.removes else self.owners[by]
+        owner = self._owner_of_units(passages) if scores.removes else self.owners[by]
         inside = owner >= 0
-        return chosen, np.bincount(owner[inside], row[inside], len(chosen))
+        return passages, np.bincount(owner[inside], row[inside], len(passages))
 
-    def _owner_of_units(self, chosen: Sequence[PromptPart]) -> np.ndarray:
-        if chosen is self.units:
+    def _owner_of_units(self, passages: Sequence[PromptPart]) -> np.ndarray:
+        if passages is self.units:
             return np.arange(len(self.units))
         return np.zeros(len(self.units), dtype=np.int64)  # sentences of the only document
 
@@ -455,16 +459,16 @@ class Answer:
         import pandas as pd
 
         records = []
-        wanted: list[tuple[str, int, str, dict[str, Any]]] = [("answer", 0, self.text, {})]
-        wanted += [
+        answer_parts: list[tuple[str, int, str, dict[str, Any]]] = [("answer", 0, self.text, {})]
+        answer_parts += [
             ("sentence", i, part.text, {"sentence": i}) for i, part in enumerate(self.sentences)
         ]
-        wanted += [("word", i, part.text, {"word": i}) for i, part in enumerate(self.words)]
+        answer_parts += [("word", i, part.text, {"word": i}) for i, part in enumerate(self.words)]
         for name, scores in self.methods.items():
             level = by
             if scores.removes and by not in self._removed_levels:
                 level = self._removed_levels[-1]
-            for part, number, text, which in wanted:
+            for part, number, text, which in answer_parts:
                 for rank, each in enumerate(self.top(method=name, by=level, **which), 1):
                     records.append(
                         {

@@ -51,8 +51,8 @@ def same(mine: Answer, theirs: Answer) -> bool:
 
 def _arrays(answer: Answer) -> dict[str, np.ndarray]:
     """Return the scores of each method, by name."""
-    arrays = {f"scores.{name}": own.values for name, own in answer.methods.items()}
-    return arrays | {f"parts.{name}": own.parts for name, own in answer.methods.items()}
+    arrays = {f"scores.{name}": scores.values for name, scores in answer.methods.items()}
+    return arrays | {f"parts.{name}": scores.parts for name, scores in answer.methods.items()}
 
 
 def _description(answer: Answer) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def _description(answer: Answer) -> dict[str, Any]:
         "sentences": answer.sentences,
         "words": answer.words,
         "methods": [
-            {"name": own.name, "removes": own.removes, "reading": own.reading}
-            for own in answer.methods.values()
+            {"name": scores.name, "removes": scores.removes, "reading": scores.reading}
+            for scores in answer.methods.values()
         ],
         "uses_template": answer.uses_template,
         "has_sink": answer.has_sink,
@@ -91,7 +91,7 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
             tuple(_answer_part(each, len(targets), about["text"]) for each in about[name])
             for name in ("sentences", "words")
         )
-        methods = {own["name"]: _method(own, arrays) for own in about["methods"]}
+        methods = {entry["name"]: _method(entry, arrays) for entry in about["methods"]}
         answer = make(
             text=about["text"],
             prompt=about["prompt"],
@@ -148,14 +148,18 @@ def _require_shapes(answer: Answer) -> None:
             raise ValueError("it lacks the text or the character offsets of the tokens")
     documents = [part for part in answer.parts if part.kind == DOCUMENT]
     inside = [
-        [own for own in answer.passages if part.start <= own.start and own.stop <= part.stop]
+        [
+            scores
+            for scores in answer.passages
+            if part.start <= scores.start and scores.stop <= part.stop
+        ]
         for part in documents
     ]
     if not inside or not all(inside):
         raise ValueError("it lacks documents, or their passages")
-    for name, own in answer.methods.items():
-        columns = len(answer.units) if own.removes else len(answer.source_row)
-        if own.values.shape != (len(answer.target_row), columns):
-            raise ValueError(f"{name} has scores of shape {own.values.shape}")
-        if own.parts.shape != (len(answer.sentences) + 1, columns):
-            raise ValueError(f"{name} has scores of sentences of shape {own.parts.shape}")
+    for name, scores in answer.methods.items():
+        columns = len(answer.units) if scores.removes else len(answer.source_row)
+        if scores.values.shape != (len(answer.target_row), columns):
+            raise ValueError(f"{name} has scores of shape {scores.values.shape}")
+        if scores.parts.shape != (len(answer.sentences) + 1, columns):
+            raise ValueError(f"{name} has scores of sentences of shape {scores.parts.shape}")

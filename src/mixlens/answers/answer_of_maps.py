@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _TURNS = ("user", "assistant", "system", "tool")
 
 
-def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
+def answer_of_maps(candidates: Sequence[MixingMaps]) -> Answer | None:
     """Return the answer whose tokens are the targets of the maps. Return None if the targets are
     not the tokens of one answer after a prompt.
     """
-    maps = [each for each in given if not each.per_head]
+    maps = [each for each in candidates if not each.per_head]
     if not maps or not all(_explains_answer(each, maps[0]) for each in maps):
         return None
     row, positions = maps[0].target_row, maps[0].target_positions
@@ -61,7 +61,10 @@ def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
         passages=tuple(split_documents(prompt, parts)),
         sentences=sentences,
         words=split_words(row, positions, text, shift),
-        methods={str(own.provenance["measure"]): _scores(own, sentences) for own in maps},
+        methods={
+            str(method_maps.provenance["measure"]): _scores(method_maps, sentences)
+            for method_maps in maps
+        },
         uses_template=False,
         source_row=source_row,
         target_row=target_row,

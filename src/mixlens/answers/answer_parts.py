@@ -39,9 +39,11 @@ def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Answ
     owner = np.maximum(np.searchsorted(starts, places, side="right") - 1, 0)
     parts = []
     for number, (_, start, end) in enumerate(spans):
-        held = np.flatnonzero(owner == number)
-        if len(held):
-            parts.append(AnswerPart(text[start:end], int(held[0]), int(held[-1]) + 1, start, end))
+        tokens = np.flatnonzero(owner == number)
+        if len(tokens):
+            parts.append(
+                AnswerPart(text[start:end], int(tokens[0]), int(tokens[-1]) + 1, start, end)
+            )
     return tuple(parts)
 
 

@@ -109,11 +109,11 @@ class BlockedAnswers:
         return self._in_whole_passes(edges)
 
     @torch.no_grad()
-    def _on_cache(self, known: KeysAndValues, edges: Sequence[Edges]) -> Tensor:
-        before, copies = len(known.ids) - self.last, max(1, len(edges))
-        ids = torch.tensor([known.ids[before:]]).expand(copies, -1)
+    def _on_cache(self, cache: KeysAndValues, edges: Sequence[Edges]) -> Tensor:
+        before, copies = len(cache.ids) - self.last, max(1, len(edges))
+        ids = torch.tensor([cache.ids[before:]]).expand(copies, -1)
         with self._blocked(edges):
-            return run_on_cache(self.model, ids, known.first(before, copies), before, self.last)
+            return run_on_cache(self.model, ids, cache.first(before, copies), before, self.last)
 
     @torch.no_grad()
     def _in_whole_passes(self, edges: Sequence[Edges]) -> Tensor:
@@ -125,15 +125,15 @@ class BlockedAnswers:
         with self._blocked(edges), restore_on_exit(self.model):
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
-    def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
+    def _is_right(self, cache: KeysAndValues, edges: Edges) -> bool:
         """Return whether logits from cached keys and values match those of passes over the whole
         text.
         """
         bar = rounding(self.whole)
-        free = self._on_cache(known, [])[0]
+        free = self._on_cache(cache, [])[0]
         if not difference(free, self.whole) <= bar:
             return False
-        return difference(self._on_cache(known, [edges]), self._in_whole_passes([edges])) <= bar
+        return difference(self._on_cache(cache, [edges]), self._in_whole_passes([edges])) <= bar
 
     def _blocked(self, edges: Sequence[Edges]) -> Any:
         return _Blocking(self, edges)
@@ -273,10 +273,10 @@ def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -
         ) from None
     if not several or not all(several):
         raise InvalidInput("A window has no layers. Pass at least one layer for each window.")
-    chosen = [
+    layer_lists = [
         sorted(set(whole_numbers(window, "the layers of a window") or [])) for window in several
     ]
-    for layer in (layer for window in chosen for layer in window):
+    for layer in (layer for window in layer_lists for layer in window):
         if not 0 <= layer < layers:
             raise InvalidInput(f"Layer {layer} is out of range (0–{layers - 1}).")
-    return chosen
+    return layer_lists

@@ -28,7 +28,7 @@ _LENGTHS = ("max_new_tokens", "max_length", "stopping_criteria", "generation_con
 
 def explain_answer(
     lens: Lens,
-    given: Any,
+    inputs: Any,
     *,
     documents: Documents,
     answer: str | Sequence[int] | None,
@@ -44,18 +44,22 @@ def explain_answer(
         raise EmptyInput("The answer is empty. Pass its text, or leave it out to generate one.")
     prompt = read_prompt(
         lens.tokenizer,
-        given,
+        inputs,
         documents,
         chat_template=chat_template,
         model=lens.model,
         processor=lens.processor,
     )
-    chosen = dict(options)
-    if answer is None and not any(name in chosen for name in _LENGTHS):
-        chosen["max_new_tokens"] = NEW_TOKENS
+    generation_options = dict(options)
+    if answer is None and not any(name in generation_options for name in _LENGTHS):
+        generation_options["max_new_tokens"] = NEW_TOKENS
     _require_positions(lens, prompt)
     recording = lens.generate(
-        prompt.given, answer=answer, memory_budget=memory_budget, explain_end=False, **chosen
+        prompt.given,
+        answer=answer,
+        memory_budget=memory_budget,
+        explain_end=False,
+        **generation_options,
     )
     text, shift = _answer_text(recording, prompt, answer)
     passages = split_documents(prompt.text, prompt.parts)
@@ -83,7 +87,7 @@ def explain_answer(
         target_row=target_row,
         has_sink=not takes_decoder_ids(lens.model),
         provenance=_provenance(lens, site, is_given=answer is not None)
-        | _cut_at(len(positions), answer, chosen),
+        | _cut_at(len(positions), answer, generation_options),
     )
 
 
@@ -104,7 +108,9 @@ def _site(recording: Recording) -> str:
     This is cross-attention if the model has it, otherwise self-attention.
     """
     sites = recording.structure.sites
-    return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]
+    return [name for name, stack_site in sites.items() if stack_site.stack is recording.last_stack][
+        -1
+    ]
 
 
 def _require_positions(lens: Lens, prompt: PromptParts) -> None:
@@ -126,7 +132,7 @@ def _require_positions(lens: Lens, prompt: PromptParts) -> None:
     )
 
 
-def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple[str, int]:
+def _answer_text(recording: Recording, prompt: PromptParts, answer: Any) -> tuple[str, int]:
     """Return the text of the answer, and the character at which it starts in the recorded text."""
     text = recording.answer or ""
     assert recording.produced is not None
@@ -144,9 +150,9 @@ def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple
         )
     if recording.structure.calls[0][0] is not recording.last_stack:
         return text, row.text.find(text)
-    if isinstance(given, str) and row.offsets[positions[0]][0] < len(prompt.text):
+    if isinstance(answer, str) and row.offsets[positions[0]][0] < len(prompt.text):
         raise InvalidInput(
-            f"The answer {given[:40]!r} merges with the end of the prompt, {prompt.text[-10:]!r}."
+            f"The answer {answer[:40]!r} merges with the end of the prompt, {prompt.text[-10:]!r}."
             " Begin the answer with a space or end the prompt earlier."
         )
     return row.text[len(prompt.text) :], len(prompt.text)
@@ -165,13 +171,13 @@ def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow
     )
 
 
-def _cut_at(length: int, given: Any, options: Mapping[str, Any]) -> dict[str, int]:
+def _cut_at(length: int, answer: Any, options: Mapping[str, Any]) -> dict[str, int]:
     """Return `{"cut_at": length}` if a generated answer was cut off, otherwise an empty dict.
 
     An end-of-turn token counts towards `max_new_tokens` but is not explained. An answer of
     `max_new_tokens` explained tokens therefore has no end-of-turn token, so it was cut off.
     """
-    is_cut = given is None and length == options.get("max_new_tokens")
+    is_cut = answer is None and length == options.get("max_new_tokens")
     return {"cut_at": length} if is_cut else {}
 
 

@@ -79,25 +79,27 @@ def fit_heads(
         If a prompt cannot be read, or no prompt has two segments.
     """
     _check(features, masks, steps)
-    given = read_fit_prompts(prompts) if isinstance(prompts, (str, os.PathLike)) else list(prompts)
+    fit_prompts = (
+        read_fit_prompts(prompts) if isinstance(prompts, (str, os.PathLike)) else list(prompts)
+    )
     digest, report = weights_digest(lens.model), progress or (lambda done, total: None)
     folder = None if keep is None else Path(keep)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     examples = []
-    for number, each in enumerate(given, 1):
-        made = _examples(lens, each, features, masks, digest, folder, batch_size)
-        examples += [made] if made else []
-        report(number, len(given))
+    for number, each in enumerate(fit_prompts, 1):
+        prompt_examples = _examples(lens, each, features, masks, digest, folder, batch_size)
+        examples += [prompt_examples] if prompt_examples else []
+        report(number, len(fit_prompts))
     if not examples:
         raise InvalidInput(
             "No prompt can be used for the fit, because hiding its segments does not change the"
             " answer. Pass other prompts."
         )
     fit = fit_weights(examples, steps, seed)
-    layers = _layers(lens, given[0])
-    heads, rest = divmod(len(fit.weights), len(layers))
-    if rest:
+    layers = _layers(lens, fit_prompts[0])
+    heads, remainder = divmod(len(fit.weights), len(layers))
+    if remainder:
         raise UnsupportedModel(
             f"{type(lens.model).__name__} has layers with different numbers of heads."
         )
@@ -109,7 +111,7 @@ def fit_heads(
             "model": model_name(lens.model),
             "class": type(lens.model).__name__,
             "digest": digest,
-            "prompts": len(given),
+            "prompts": len(fit_prompts),
             "used": len(examples),
             "targets": sum(map(len, examples)),
             "masks": masks,
@@ -131,7 +133,7 @@ def _check(features: str, masks: int, steps: int) -> None:
 
 def _examples(
     lens: Any,
-    given: FitPrompt,
+    prompt: FitPrompt,
     features: str,
     masks: int,
     digest: str,
@@ -139,16 +141,16 @@ def _examples(
     batch_size: int | None,
 ) -> list[HeadExample]:
     if folder is None:
-        return collect_examples(lens, given, features, masks, batch_size)
-    path = folder / f"{example_key(given, features, masks, digest)}.npz"
+        return collect_examples(lens, prompt, features, masks, batch_size)
+    path = folder / f"{example_key(prompt, features, masks, digest)}.npz"
     if not path.exists():
-        keep_examples(path, collect_examples(lens, given, features, masks, batch_size))
+        keep_examples(path, collect_examples(lens, prompt, features, masks, batch_size))
     return kept_examples(path)
 
 
-def _layers(lens: Any, given: FitPrompt) -> list[Any]:
+def _layers(lens: Any, prompt: FitPrompt) -> list[Any]:
     """Return the layers whose heads get a weight."""
-    recording = lens.generate(given.prompt, answer=given.answer)
+    recording = lens.generate(prompt.prompt, answer=prompt.answer)
     stack = recording.last_stack
     return [lens.model.get_submodule(layer.path) for layer in stack.layers]
 

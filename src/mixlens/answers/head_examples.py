@@ -82,24 +82,28 @@ def _generated(example: EvidencePrompt) -> FitPrompt:
 
 def _fit_prompt(name: str, line: str) -> FitPrompt:
     try:
-        given = parse_json(line)
+        fields = parse_json(line)
     except ValueError as error:
         raise InvalidInput(
             f"{name} is not valid JSON ({error}). Write one object per line."
         ) from None
-    known = {"prompt", "messages", "documents", "answer"}
-    if not isinstance(given, Mapping) or not set(given) <= known or "answer" not in given:
+    accepted_fields = {"prompt", "messages", "documents", "answer"}
+    if (
+        not isinstance(fields, Mapping)
+        or not set(fields) <= accepted_fields
+        or "answer" not in fields
+    ):
         raise InvalidInput(
             f"{name} is not an object with an answer and one of prompt, messages and documents."
         )
-    if not isinstance(given["answer"], str) or not given["answer"].strip():
+    if not isinstance(fields["answer"], str) or not fields["answer"].strip():
         raise InvalidInput(f"{name} has an empty answer. Pass the text that follows the prompt.")
-    if ("messages" in given) == ("prompt" in given or "documents" in given):
+    if ("messages" in fields) == ("prompt" in fields or "documents" in fields):
         raise InvalidInput(f"{name} needs either messages, or a prompt with or without documents.")
-    if "messages" in given:
-        return FitPrompt(name, given["messages"], given["answer"])
-    text, spans = _with_documents(name, given.get("prompt", ""), given.get("documents") or {})
-    return FitPrompt(name, text, given["answer"], spans or "sentences")
+    if "messages" in fields:
+        return FitPrompt(name, fields["messages"], fields["answer"])
+    text, spans = _with_documents(name, fields.get("prompt", ""), fields.get("documents") or {})
+    return FitPrompt(name, text, fields["answer"], spans or "sentences")
 
 
 def _with_documents(name: str, prompt: Any, documents: Any) -> tuple[str, Any]:
@@ -108,18 +112,18 @@ def _with_documents(name: str, prompt: Any, documents: Any) -> tuple[str, Any]:
     texts = [prompt, *documents.values()] if isinstance(documents, Mapping) else [None]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInput(f"{name}: the prompt or one of its documents is not a text.")
-    written, spans = "", []
+    text_before, spans = "", []
     for title, text in documents.items():
-        spans.append((title, len(written), len(written) + len(text)))
-        written += text + "\n\n"
-    return written + prompt, spans
+        spans.append((title, len(text_before), len(text_before) + len(text)))
+        text_before += text + "\n\n"
+    return text_before + prompt, spans
 
 
 # ---------------------------------------------------------------------------------------- examples
 
 
 def collect_examples(
-    lens: Any, given: FitPrompt, features: str, masks: int, batch_size: int | None = None
+    lens: Any, fit_prompt: FitPrompt, features: str, masks: int, batch_size: int | None = None
 ) -> list[HeadExample]:
     """Return the features and outputs of each target of one prompt.
 
@@ -127,22 +131,22 @@ def collect_examples(
     be learned from them.
     """
     model, tokenizer = lens.model, lens.tokenizer
-    recording = lens.generate(given.prompt, answer=given.answer)
+    recording = lens.generate(fit_prompt.prompt, answer=fit_prompt.answer)
     prompt = read_answered_prompt(model, tokenizer, recording, None, {})
-    sources = find_passages(prompt.row, given.segments)
+    sources = find_passages(prompt.row, fit_prompt.segments)
     if len(sources) < 2:
-        raise InvalidInput(f"{given.name} has one segment, but a fit needs at least two.")
-    kept = draw_masks(masks, len(sources))
+        raise InvalidInput(f"{fit_prompt.name} has one segment, but a fit needs at least two.")
+    mask_rows = draw_masks(masks, len(sources))
     by_token = head_scores(recording, features)
-    logs = hidden_log_probabilities(model, prompt, sources, kept, batch_size)
+    logs = hidden_log_probabilities(model, prompt, sources, mask_rows, batch_size)
     examples = []
     for target in answer_targets(prompt):
         phi = source_features(by_token, sources, target)
-        made = HeadExample(mask_features(kept, phi), log_odds(logs[:, target].sum(1)))
-        if not np.isfinite(made.outputs).all() or not np.isfinite(made.features).all():
-            raise InvalidInput(f"{given.name}: scores or log-odds are not finite.")
-        if np.ptp(made.outputs) > 0 and np.ptp(made.features, axis=0).max() > 0:
-            examples.append(made)
+        example = HeadExample(mask_features(mask_rows, phi), log_odds(logs[:, target].sum(1)))
+        if not np.isfinite(example.outputs).all() or not np.isfinite(example.features).all():
+            raise InvalidInput(f"{fit_prompt.name}: scores or log-odds are not finite.")
+        if np.ptp(example.outputs) > 0 and np.ptp(example.features, axis=0).max() > 0:
+            examples.append(example)
     return examples
 
 
@@ -170,7 +174,7 @@ def hidden_log_probabilities(
     model: Any,
     prompt: AnsweredPrompt,
     sources: Sequence[Passage],
-    kept: np.ndarray,
+    masks: np.ndarray,
     batch_size: int | None = None,
 ) -> np.ndarray:
     """Return the log-probability of each answer token under each mask, [mask, token of the answer].
@@ -193,7 +197,7 @@ def hidden_log_probabilities(
                 layers,
                 everywhere=True,
             )
-            for number, mask in enumerate(kept)
+            for number, mask in enumerate(masks)
         ]
         ids = prompt.answer_ids
         return np.stack([token_log_probabilities(logits, ids) for logits in answers.run(edges)])
@@ -212,9 +216,16 @@ def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
     return [target for target in targets if target]
 
 
-def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
+def example_key(prompt: FitPrompt, features: str, masks: int, model: str) -> str:
     """Return a hash of a prompt and the settings, which names the file of stored examples."""
-    parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
+    parts = (
+        repr(prompt.prompt),
+        repr(prompt.answer),
+        repr(prompt.segments),
+        features,
+        masks,
+        model,
+    )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 
 

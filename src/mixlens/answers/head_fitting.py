@@ -52,10 +52,10 @@ def draw_masks(count: int, sources: int) -> Bool[np.ndarray, "mask source"]:
 
 
 def mask_features(
-    kept: Bool[np.ndarray, "mask source"], by_source: Float[np.ndarray, "source feature"]
+    masks: Bool[np.ndarray, "mask source"], by_source: Float[np.ndarray, "source feature"]
 ) -> Float[np.ndarray, "mask feature"]:
     """Return the features of each mask b, `sum_j (2 b_j - 1) phi_j`."""
-    summed: np.ndarray = (2.0 * kept - 1) @ by_source
+    summed: np.ndarray = (2.0 * masks - 1) @ by_source
     return summed
 
 
@@ -82,8 +82,8 @@ def fit_weights(examples: Sequence[Sequence[HeadExample]], steps: int, seed: int
     every = _stacked([target for targets in examples for target in targets])
     with torch.enable_grad():
         for _ in range(steps):
-            chosen = chance.choice(len(examples), size=size, replace=False)
-            targets = [examples[place][chance.randint(len(examples[place]))] for place in chosen]
+            places = chance.choice(len(examples), size=size, replace=False)
+            targets = [examples[place][chance.randint(len(examples[place]))] for place in places]
             loss = pearson_loss(weights, *_stacked(targets)).mean()
             (weights.grad,) = torch.autograd.grad(loss, weights)
             torch.nn.utils.clip_grad_norm_([weights], 1.0)

@@ -118,7 +118,7 @@ class Hops(RankedScores):
 
     def _columns(self) -> Mapping[str, Any]:
         columns = {"position": range(len(self.tokens)), "token": self.tokens, "score": self.scores}
-        return {**columns, **{f"hop {number}": own for number, own in enumerate(self.by_hop)}}
+        return {**columns, **{f"hop {number}": scores for number, scores in enumerate(self.by_hop)}}
 
     def _as_json(self) -> dict[str, Any]:
         return {
@@ -127,28 +127,28 @@ class Hops(RankedScores):
         }
 
     @classmethod
-    def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        count, hops = len(given["tokens"]), len(given["by_hop"])
-        unexplained = given["unexplained"]
+    def _from_json(cls, fields: Mapping[str, Any]) -> Self:
+        count, hops = len(fields["tokens"]), len(fields["by_hop"])
+        unexplained = fields["unexplained"]
         if unexplained is not None:
             unexplained = float(unexplained)
-        layers = len(given["coherence"][0]) if given["coherence"] else 0
+        layers = len(fields["coherence"][0]) if fields["coherence"] else 0
         return cls(
-            scores=read_numbers(given["scores"], (count,)),
-            by_hop=read_numbers(given["by_hop"], (hops, count)),
-            spans=read_numbers(given["spans"], (hops, count)),
-            passed_on=np.array(given["passed_on"], dtype=np.float64),
+            scores=read_numbers(fields["scores"], (count,)),
+            by_hop=read_numbers(fields["by_hop"], (hops, count)),
+            spans=read_numbers(fields["spans"], (hops, count)),
+            passed_on=np.array(fields["passed_on"], dtype=np.float64),
             unexplained=unexplained,
-            residual_share=read_numbers(given["residual_share"], (hops, layers)),
-            coherence=read_numbers(given["coherence"], (hops, layers)),
-            tokens=tuple(given["tokens"]),
-            settings=given["settings"],
+            residual_share=read_numbers(fields["residual_share"], (hops, layers)),
+            coherence=read_numbers(fields["coherence"], (hops, layers)),
+            tokens=tuple(fields["tokens"]),
+            settings=fields["settings"],
         )
 
 
 def trace_hops(
     lens: Lens,
-    given: Any,
+    inputs: Any,
     *,
     answer: Sequence[int] | None,
     reasoning: Sequence[int] | None,
@@ -160,13 +160,13 @@ def trace_hops(
     threshold: float = 0.0,
 ) -> Hops:
     """Implement `Lens.hops`."""
-    for value, known, what in (
+    for value, choices, what in (
         (variant, VARIANTS, "variant"),
         (recursion, RECURSIONS, "recursion"),
         (aggregation, AGGREGATIONS, "aggregation"),
     ):
-        if value not in known:
-            raise InvalidInput(no_such(what, str(value), known))
+        if value not in choices:
+            raise InvalidInput(no_such(what, str(value), choices))
     if variant != "released" and (threshold or aggregation != "sum"):
         option = f"threshold={threshold!r}" if threshold else f"aggregation={aggregation!r}"
         raise InvalidInput(
@@ -174,7 +174,7 @@ def trace_hops(
         )
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
         raise InvalidInput(f"hops={hops!r} is out of range. Pass 0 or more.")
-    recording = _recording_of(lens, given, answer, reasoning)
+    recording = _recording_of(lens, inputs, answer, reasoning)
     if recording.batch != 1:
         raise InvalidInput(f"hops takes one text, got {recording.batch}.")
     require_causal_stack(recording.model, recording.last_stack)
@@ -213,17 +213,17 @@ def trace_hops(
 
 
 def _recording_of(
-    lens: Lens, given: Any, answer: Sequence[int] | None, reasoning: Sequence[int] | None
+    lens: Lens, inputs: Any, answer: Sequence[int] | None, reasoning: Sequence[int] | None
 ) -> Recording:
-    if isinstance(given, Recording):
-        require_own(given, lens.model)
-        return given
+    if isinstance(inputs, Recording):
+        require_own(inputs, lens.model)
+        return inputs
     if not _listed(answer, "answer"):
         raise InvalidInput(
             "The answer has no positions. Pass answer=[…], or a recording of lens.generate."
         )
     named = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
-    return lens.record(given, targets=named)
+    return lens.record(inputs, targets=named)
 
 
 def _listed(positions: Any, what: str) -> list[int]:
@@ -308,12 +308,12 @@ class _HopSpans:
 
         `after` is the score of the token that the last position produces, which is not in the text.
         """
-        own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
-        return own
+        target_scores: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
+        return target_scores
 
 
-def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
-    numbers = _listed(given, what)
+def _places(places: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
+    numbers = _listed(places, what)
     try:
         return tuple(sorted(set(resolve_positions(numbers, count))))
     except IndexError:
@@ -368,7 +368,7 @@ class _Walked:
 
     def score(self, targets: Sequence[int], weights: Sequence[float]) -> np.ndarray:
         """Return the scores of one span, summed over layers."""
-        chosen = [(at, w) for at, w in zip(targets, weights, strict=True) if w > 0]
+        positive = [(at, w) for at, w in zip(targets, weights, strict=True) if w > 0]
         # Scores depend on the scale of the weights only through the threshold. The authors' program
         # divides weights by their sum, and has none if all targets of the answer count.
         is_whole_answer = not self.spans and min(weights) == 1
@@ -376,9 +376,9 @@ class _Walked:
         maps = measure(
             "flow_routes",
             self.recording,
-            targets=[at for at, _ in chosen],
+            targets=[at for at, _ in positive],
             span="sum",
-            weights=[w / scale for _, w in chosen],
+            weights=[w / scale for _, w in positive],
             threshold=self.threshold,
         )
         assert not isinstance(maps, list)
@@ -391,29 +391,29 @@ class _Walked:
     def counted(self, targets: Sequence[int]) -> np.ndarray:
         """Return 0 for each target whose token is left out, and 1 for all others."""
         counts = self.plan.counts.astype(float)
-        counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
-        if not counted.any():
+        is_counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
+        if not is_counted.any():
             raise InvalidInput(
                 "All tokens of the answer are left out. Pass a shorter left_out=[…]."
             )
-        return counted
+        return is_counted
 
 
 def _in_turn(walk: _Walked, hops: int) -> None:
     """Score the answer, then run hops whose span is the whole reasoning."""
     plan = walk.plan
-    weights, left = walk.counted(plan.first), 1.0
+    weights, remaining = walk.counted(plan.first), 1.0
     targets: Sequence[int] = plan.first
     for _ in range(hops + 1):
-        if not weights.any() or not left:  # nothing is passed on
+        if not weights.any() or not remaining:  # nothing is passed on
             break
         scores = walk.score(targets, weights.tolist())
         walk.spans.append(scores)
-        walk.added.append(left * plan.keeps * scores)
+        walk.added.append(remaining * plan.keeps * scores)
         targets = plan.through
         weights = plan.tokens_of(targets, scores)
-        left *= float(weights.sum() / scores.sum()) if scores.any() else 0.0
-        walk.passed_on.append(left)
+        remaining *= float(weights.sum() / scores.sum()) if scores.any() else 0.0
+        walk.passed_on.append(remaining)
 
 
 def _in_segments(walk: _Walked, hops: int) -> None:
@@ -430,9 +430,9 @@ def _in_segments(walk: _Walked, hops: int) -> None:
         if not pending[places].any():
             continue
         targets = [plan.through[place] for place in places]
-        own = np.array(targets, int) + plan.shift
+        span_places = np.array(targets, int) + plan.shift
         scores = walk.score(targets, pending[places].tolist())
-        scores = np.where(np.arange(len(scores)) >= own.min(), 0.0, scores)
+        scores = np.where(np.arange(len(scores)) >= span_places.min(), 0.0, scores)
         walk.spans.append(scores)
         moved = scores * (pending[places].sum() / scores.sum()) if scores.any() else scores
         walk.added.append(plan.keeps * moved)

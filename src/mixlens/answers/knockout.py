@@ -157,26 +157,26 @@ class Knockout(RankedScores):
         return {**vars(self), "token_scores": self.token_scores.tolist()}
 
     @classmethod
-    def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        others = (len(given["windows"]), len(given["tokens"]))
+    def _from_json(cls, fields: Mapping[str, Any]) -> Self:
+        shape = (len(fields["windows"]), len(fields["tokens"]))
         for names in ("segments", "texts"):
-            scores = read_numbers(given["token_scores"], (len(given[names]), *others))
+            scores = read_numbers(fields["token_scores"], (len(fields[names]), *shape))
         return cls(
-            segments=tuple(given["segments"]),
-            texts=tuple(given["texts"]),
-            windows=tuple(tuple(window) for window in given["windows"]),
+            segments=tuple(fields["segments"]),
+            texts=tuple(fields["texts"]),
+            windows=tuple(tuple(window) for window in fields["windows"]),
             token_scores=scores,
-            tokens=tuple(given["tokens"]),
-            answer=given["answer"],
-            log_probability=float(given["log_probability"]),
-            reused=given["reused"],
+            tokens=tuple(fields["tokens"]),
+            answer=fields["answer"],
+            log_probability=float(fields["log_probability"]),
+            reused=fields["reused"],
         )
 
 
 def knockout(
     model: nn.Module,
     tokenizer: Any,
-    given: Given | Recording,
+    inputs: Given | Recording,
     *,
     segments: By,
     answer: str | Sequence[int] | None,
@@ -190,17 +190,17 @@ def knockout(
     require_head(model)
     report = progress or (lambda done, total: None)
     with open_session(model, restores=False):
-        prompt = read_answered_prompt(model, tokenizer, given, answer, options)
+        prompt = read_answered_prompt(model, tokenizer, inputs, answer, options)
         passages = find_passages(prompt.row, segments, prompt.mask)
         answers = BlockedAnswers(model, prompt, batch_size=batch_size)
-        chosen = window_layers(answers.layers, windows)
-        total = len(passages) * len(chosen)
+        layer_lists = window_layers(answers.layers, windows)
+        total = len(passages) * len(layer_lists)
         check_budget(total, max_passes, "Choose larger segments or fewer windows")
         full = token_log_probabilities(answers.whole, prompt.answer_ids)
         require_finite(full, "the whole prompt")
         edges = [
             Edges(passage.name, passage.tokens, frozenset(window))
-            for passage, window in product(passages, chosen)
+            for passage, window in product(passages, layer_lists)
         ]
         scores = []
         for each, logits in zip(edges, answers.run(edges), strict=True):
@@ -210,8 +210,8 @@ def knockout(
     return Knockout(
         segments=tuple(passage.name for passage in passages),
         texts=tuple(passage.text for passage in passages),
-        windows=tuple(tuple(window) for window in chosen),
-        token_scores=np.stack(scores).reshape(len(passages), len(chosen), -1),
+        windows=tuple(tuple(window) for window in layer_lists),
+        token_scores=np.stack(scores).reshape(len(passages), len(layer_lists), -1),
         tokens=prompt.answer_tokens,
         answer=prompt.answer,
         log_probability=float(full.sum()),

@@ -60,7 +60,7 @@ _REMOVED = {"log_probability": "leave_one_out", "arc_jsd": "arc_jsd"}
 def leave_one_out(
     model: nn.Module,
     tokenizer: Any,
-    given: Given | Recording,
+    inputs: Given | Recording,
     *,
     segments: By,
     answer: str | Sequence[int] | None,
@@ -78,7 +78,7 @@ def leave_one_out(
     require_head(model)
     _check_options(score, variant, within, best)
     with open_session(model, restores=False):
-        prompt = read_answered_prompt(model, tokenizer, given, answer, options)
+        prompt = read_answered_prompt(model, tokenizer, inputs, answer, options)
         passages = find_passages(prompt.row, segments, prompt.mask)
         larger = [] if within is None else find_passages(prompt.row, within, prompt.mask)
         require_rest(prompt, [*passages, *larger])
@@ -88,9 +88,9 @@ def leave_one_out(
         if not larger:
             return run.score(passages, len(passages) + 1)
         first = run.score(larger, len(larger) + 1)
-        chosen = _inside_best(passages, larger, first.scores, best, max_passes)
-        total = len(larger) + 1 + len(chosen)
-        return replace(run.score(chosen, total), within=first)
+        inner = _inside_best(passages, larger, first.scores, best, max_passes)
+        total = len(larger) + 1 + len(inner)
+        return replace(run.score(inner, total), within=first)
 
 
 class _Removal:
@@ -118,9 +118,9 @@ class _Removal:
         """Remove each passage in turn, and return the scores."""
         self.progress(self.done, total)
         scores = []
-        for passage, own in zip(passages, self._changes(passages), strict=True):
-            require_finite(own, f"the prompt without {passage.name!r}")
-            scores.append(own)
+        for passage, changes in zip(passages, self._changes(passages), strict=True):
+            require_finite(changes, f"the prompt without {passage.name!r}")
+            scores.append(changes)
             self.done += 1
             self.progress(self.done, total)
         notes = {"reused_prefix": self.passes.reuses}
@@ -216,22 +216,22 @@ def _inside_best(
     `max_passes`.
     """
     most = 3 if best is None and max_passes is None else best
-    left = None if max_passes is None else max_passes - len(larger) - 1
-    chosen: list[Passage] = []
+    budget = None if max_passes is None else max_passes - len(larger) - 1
+    selection: list[Passage] = []
     for place in np.argsort(-scores, kind="stable")[:most]:
         inside = set(larger[place].tokens)
-        own = [passage for passage in passages if passage.tokens[0] in inside]
-        if left is not None and len(chosen) + len(own) > left:
+        inner = [passage for passage in passages if passage.tokens[0] in inside]
+        if budget is not None and len(selection) + len(inner) > budget:
             break
-        chosen += own
-    if not chosen and left is None:
+        selection += inner
+    if not selection and budget is None:
         raise InvalidInput(
             f"No segment begins in {larger[int(scores.argmax())].name!r}, the best larger passage."
             " Raise best, or choose other segments."
         )
-    if not chosen:
+    if not selection:
         raise InvalidInput(
             f"max_passes={max_passes} leaves no pass for the segments of the best larger passage,"
             f" {larger[int(scores.argmax())].name!r}. Raise the limit, or choose larger segments."
         )
-    return sorted(chosen, key=lambda passage: passage.tokens)
+    return sorted(selection, key=lambda passage: passage.tokens)

@@ -85,8 +85,8 @@ class MethodScores:
 
 def combine_tokens(rows: np.ndarray, removes: bool) -> Float[np.ndarray, " column"]:
     """Return the sum over tokens for removal methods, and the mean over tokens for measures."""
-    made: np.ndarray = rows.sum(0) if removes else rows.mean(0)
-    return made
+    combined: np.ndarray = rows.sum(0) if removes else rows.mean(0)
+    return combined
 
 
 def _spans_of(sentences: Sequence[AnswerPart]) -> list[tuple[int, int]]:
@@ -101,10 +101,10 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
     names = tuple(methods) if several else (methods,)
     if not names:
         raise InvalidInput("methods is empty. Name at least one, or leave it out.")
-    known = [*list_measures(), *REMOVAL]
+    available = [*list_measures(), *REMOVAL]
     for number, name in enumerate(names):
-        if name not in known:
-            raise InvalidInput(no_such("method", name, known))
+        if name not in available:
+            raise InvalidInput(no_such("method", name, available))
         if name in names[:number]:
             raise InvalidInput(f"Duplicate method {name!r}. Name each once.")
         needed = None if name in REMOVAL else spec_of(name).needs
@@ -205,21 +205,21 @@ def _of_layers(
     rows: dict[tuple[str, tuple[int, int]], np.ndarray] = {}
     for (first, stop), summed in added.items():
         targets = places[first:stop]
-        made: Any = (
+        span_maps: Any = (
             measure_together(summed, recording, site=site, targets=targets, span="sum")
             if summed
             else {}
         )
-        for name, span in made.items():
+        for name, span in span_maps.items():
             has_own = maps[name].facts.same_tokens  # a target is a source, too
             rows[name, (first, stop)] = _row_of_span(span, targets if has_own else ())
     scored = {}
     for name in names:
-        own: Any = maps.get(name) or measure(name, recording, site=site)
-        values = scores_of_maps(own)
+        method_maps: Any = maps.get(name) or measure(name, recording, site=site)
+        values = scores_of_maps(method_maps)
         _require_shape(name, values, recording, site)
         plain = MethodScores.of_tokens(
-            name, values, sentences, removes=False, reading=own.reading.name
+            name, values, sentences, removes=False, reading=method_maps.reading.name
         )
         parts = [
             rows.get((name, span), mean) for span, mean in zip(spans, plain.parts, strict=True)
@@ -308,7 +308,7 @@ def _context_cite(
     begun = recording.inputs.get("decoder_input_ids")
     masks = drawn_masks(ABLATIONS, len(units), 0)
     different, again = np.unique(masks, axis=0, return_inverse=True)
-    texts = [keep_segments(prompt.text, _spans(units), kept) for kept in different.tolist()]
+    texts = [keep_segments(prompt.text, _spans(units), mask) for mask in different.tolist()]
     prompts = [
         tokenise_prompt(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts
     ]

@@ -132,8 +132,8 @@ class PassageScores(RankedScores):
             "passes": self.passes,
             "notes": self.notes,
             "passages": [
-                {"segment": name, "text": text, "score": float(scores.sum()), "tokens": own}
-                for name, text, scores, own in zip(
+                {"segment": name, "text": text, "score": float(scores.sum()), "tokens": tokens}
+                for name, text, scores, tokens in zip(
                     self.segments,
                     self.texts,
                     self.token_scores,
@@ -145,18 +145,18 @@ class PassageScores(RankedScores):
         }
 
     @classmethod
-    def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        passages, within = given["passages"], given["within"]
+    def _from_json(cls, fields: Mapping[str, Any]) -> Self:
+        passages, within = fields["passages"], fields["within"]
         scores = [passage["tokens"] for passage in passages]
         return cls(
-            method=given["method"],
+            method=fields["method"],
             segments=tuple(passage["segment"] for passage in passages),
             texts=tuple(passage["text"] for passage in passages),
-            token_scores=read_numbers(scores, (len(passages), len(given["tokens"]))),
-            tokens=tuple(given["tokens"]),
-            answer=given["answer"],
-            log_probability=float(given["log_probability"]),
-            passes=given["passes"],
-            notes=given["notes"],
+            token_scores=read_numbers(scores, (len(passages), len(fields["tokens"]))),
+            tokens=tuple(fields["tokens"]),
+            answer=fields["answer"],
+            log_probability=float(fields["log_probability"]),
+            passes=fields["passes"],
+            notes=fields["notes"],
             within=None if within is None else cls._read(within),
         )

@@ -78,10 +78,10 @@ def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: i
     """Return the logits [text, position, vocabulary] of the last tokens, using a cached prefix."""
     device = entry_device(model)
     ids = ids.to(device)
-    seen = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.long, device=device)
-    known = inspect.signature(model.forward).parameters
-    options: dict[str, Any] = {"logits_to_keep": last} if "logits_to_keep" in known else {}
-    options |= {"attention_mask": seen} if "attention_mask" in known else {}
+    attention_mask = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.long, device=device)
+    accepted = inspect.signature(model.forward).parameters
+    options: dict[str, Any] = {"logits_to_keep": last} if "logits_to_keep" in accepted else {}
+    options |= {"attention_mask": attention_mask} if "attention_mask" in accepted else {}
     with restore_on_exit(model):
         output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
     return logits_of(output)[:, -last:]
@@ -116,8 +116,8 @@ class AnswerPasses:
         self.batch_size = batch_size
         self.whole: Tensor = self._plain([prompt.ids], lambda logits: logits)[0]
         text, last = self._text(prompt.ids), len(prompt.answer_ids)
-        known = keys_and_values(model, text, last) if reuse else None
-        self._known = known if known is not None and self._is_right(known) else None
+        cache = keys_and_values(model, text, last) if reuse else None
+        self._known = cache if cache is not None and self._is_right(cache) else None
 
     @property
     def reuses(self) -> bool:
@@ -142,15 +142,15 @@ class AnswerPasses:
     def _text(self, ids: Sequence[int]) -> list[int]:
         return [*ids, *self.prompt.answer_ids[:-1]]
 
-    def _is_right(self, known: KeysAndValues) -> bool:
+    def _is_right(self, cache: KeysAndValues) -> bool:
         """Return whether the cached keys and values reproduce the logits of the whole prompt."""
         try:
-            again = known.read(known.ids, len(self.prompt.answer_ids))
+            again = cache.read(cache.ids, len(self.prompt.answer_ids))
         except Exception as failure:  # a model may do anything with a foreign cache
             raise_if_out_of_memory(failure)
             return False
         bar = rounding(self.whole)
-        return all(difference(each, self.whole) <= bar for each in (known.logits, again))
+        return all(difference(each, self.whole) <= bar for each in (cache.logits, again))
 
     def _plain(
         self, prompts: Sequence[Sequence[int]], read: Callable[[Tensor], Item]

@@ -39,10 +39,10 @@ def format_answer(answer: Answer, width: int = _WIDTH) -> str:
 
 
 def _passage(answer: Answer, number: int, passage: RankedPassage, width: int) -> list[str]:
-    said = " ".join(passage.text.split())
+    passage_text = " ".join(passage.text.split())
     lines = [
         f"[{number}] {passage.document} ({passage.share:.0%} of the score of all documents)",
-        _indented(said, width),
+        _indented(passage_text, width),
     ]
     words = _words_from(answer, passage.document)
     if words and len(answer.documents) > 1:
@@ -79,7 +79,9 @@ def _notes(answer: Answer, width: int, *, is_cited: bool) -> list[str]:
             "The prompt marks no documents, so all of its sentences were ranked, the question too."
             " Pass documents, or start each one with a line such as === document 1 ===."
         )
-    measure = next((name for name, own in answer.methods.items() if not own.removes), None)
+    measure = next(
+        (name for name, method_scores in answer.methods.items() if not method_scores.removes), None
+    )
     if measure is not None:
         shares = answer.shares()
         parts = [f"{name} {share:.0%}" for name, share in shares.items()]

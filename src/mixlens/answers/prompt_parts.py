@@ -61,7 +61,7 @@ class PromptParts(NamedTuple):
 
 def read_prompt(
     tokenizer: Any,
-    given: Any,
+    inputs: Any,
     documents: Documents,
     *,
     chat_template: bool,
@@ -74,19 +74,19 @@ def read_prompt(
             "The lens has no tokenizer, so passages of the prompt cannot be found. Pass one:"
             " Lens(model, tokenizer)."
         )
-    is_dict = isinstance(given, Mapping)
-    if (is_dict and "text" not in given) or not hasattr(given, "__iter__"):
+    is_dict = isinstance(inputs, Mapping)
+    if (is_dict and "text" not in inputs) or not hasattr(inputs, "__iter__"):
         raise InvalidInput(
-            f"A prompt of type {type(given).__name__} has no passages. Pass a text or the messages"
+            f"A prompt of type {type(inputs).__name__} has no passages. Pass a text or the messages"
             " of a chat."
         )
-    if isinstance(given, str) and not given.strip():
+    if isinstance(inputs, str) and not inputs.strip():
         raise EmptyInput("The prompt is empty. Pass a text or the messages of a chat.")
     texts = _named_texts(documents)
     template = processor if getattr(processor, "chat_template", None) else tokenizer
     has_template = getattr(tokenizer, "chat_template", None) is not None
-    uses_template = isinstance(given, str) and chat_template and has_template
-    messages = [{"role": "user", "content": given}] if uses_template else given
+    uses_template = isinstance(inputs, str) and chat_template and has_template
+    messages = [{"role": "user", "content": inputs}] if uses_template else inputs
     marks: Spans = []
     if texts:
         messages = _write_documents(messages, texts)
@@ -95,11 +95,13 @@ def read_prompt(
     elif isinstance(messages, str):
         messages, marks = read_marks(messages)
     else:
-        messages, held = read_documents(list(messages))
-        if held:
-            _require_own_names([name for spans in held.values() for name, _, _ in spans], messages)
-            names = {name for spans in held.values() for name, _, _ in spans}
-            placed = place_documents(template, messages, held)
+        messages, spans_by_message = read_documents(list(messages))
+        if spans_by_message:
+            _require_own_names(
+                [name for spans in spans_by_message.values() for name, _, _ in spans], messages
+            )
+            names = {name for spans in spans_by_message.values() for name, _, _ in spans}
+            placed = place_documents(template, messages, spans_by_message)
             marks = [span for span in placed if span[0] in names]
     images: Spans = []
     if has_media(messages) and model is not None:
@@ -139,25 +141,25 @@ def read_prompt(
 # ---------------------------------------------------------------------------------------- documents
 
 
-def with_place(given: Any, texts: Sequence[str]) -> Any:
+def with_place(prompt: Any, texts: Sequence[str]) -> Any:
     """Return a prompt or chat with {documents} in front of the prompt or of the last user message.
 
     A prompt that already contains {documents} or one of the documents is returned unchanged.
     """
-    contents = [given] if isinstance(given, str) else [_content(message) for message in given]
+    contents = [prompt] if isinstance(prompt, str) else [_content(message) for message in prompt]
     for content in contents:
         if PLACE in content or any(text.strip() in content for text in texts):
-            return given
-    if isinstance(given, str):
-        return f"{PLACE}\n\n{given}"
-    users = [i for i, each in enumerate(given) if _content(each) and each.get("role") == "user"]
+            return prompt
+    if isinstance(prompt, str):
+        return f"{PLACE}\n\n{prompt}"
+    users = [i for i, each in enumerate(prompt) if _content(each) and each.get("role") == "user"]
     if not users:
         raise InvalidInput(
             f"The chat has no user message to put documents into. Write {PLACE} into a message."
         )
-    last = given[users[-1]]
+    last = prompt[users[-1]]
     changed = {**last, "content": f"{PLACE}\n\n{last['content']}"}
-    return [*given[: users[-1]], changed, *given[users[-1] + 1 :]]
+    return [*prompt[: users[-1]], changed, *prompt[users[-1] + 1 :]]
 
 
 def _content(message: Any) -> str:
@@ -208,8 +210,8 @@ def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
         parts = content if isinstance(content, list) else []
         for number, part in enumerate(parts):
             if not is_written and PLACE in _text_of(part):
-                written = {**part, "text": part["text"].replace(PLACE, listed, 1)}
-                content = [*parts[:number], written, *parts[number + 1 :]]
+                new_part = {**part, "text": part["text"].replace(PLACE, listed, 1)}
+                content = [*parts[:number], new_part, *parts[number + 1 :]]
                 message, is_written = {**message, "content": content}, True
         changed.append(message)
     return changed
@@ -222,10 +224,10 @@ def _text_of(part: Any) -> str:
 
 def _place(name: str, body: str, text: str) -> tuple[int, int]:
     """Return the character range of a document, which must occur in the prompt exactly once."""
-    written = body if body in text else body.strip()
-    count = text.count(written)
+    document_text = body if body in text else body.strip()
+    count = text.count(document_text)
     if count == 1:
-        return text.index(written), text.index(written) + len(written)
+        return text.index(document_text), text.index(document_text) + len(document_text)
     if count:
         raise InvalidInput(
             f"Document {name!r} is {count} times in the prompt. Leave out the copies, or make each"
@@ -268,21 +270,23 @@ def _split(
         around = [(QUESTION, QUESTION, 0, len(text))]
     if not documents:
         # the subject cannot be separated from the question, and may be in any turn
-        own = [turn for turn in around if turn[1] in (QUESTION, EARLIER)] or around
-        alone = len(own) == 1 and not images
-        documents = [(WHOLE if alone else name, start, stop) for name, _, start, stop in own]
+        asked_turns = [turn for turn in around if turn[1] in (QUESTION, EARLIER)] or around
+        alone = len(asked_turns) == 1 and not images
+        documents = [
+            (WHOLE if alone else name, start, stop) for name, _, start, stop in asked_turns
+        ]
     documents = sorted([*_without_images(text, documents, images), *images], key=_start)
-    known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
+    parts = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
     named = sorted([*documents, *headings], key=_start)
     for name, kind, start, stop in around:
-        known += _outside(text, PromptPart(name, kind, start, stop), named)
-    known.sort(key=lambda part: part.start)
+        parts += _outside(text, PromptPart(name, kind, start, stop), named)
+    parts.sort(key=lambda part: part.start)
     end, between = 0, []
-    for part in [*known, PromptPart("", "", len(text), len(text))]:
+    for part in [*parts, PromptPart("", "", len(text), len(text))]:
         if text[end : part.start].strip():
             between.append(PromptPart(TEMPLATE, TEMPLATE, end, part.start))
         end = max(end, part.stop)
-    return tuple(sorted([*known, *between], key=lambda part: part.start))
+    return tuple(sorted([*parts, *between], key=lambda part: part.start))
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
@@ -291,8 +295,8 @@ def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)
         for number, piece in enumerate(outside, 1):
-            own = name if len(outside) == 1 else f"{name}, part {number}"
-            apart.append((own, piece.start, piece.stop))
+            piece_name = name if len(outside) == 1 else f"{name}, part {number}"
+            apart.append((piece_name, piece.start, piece.stop))
     return apart
 
 

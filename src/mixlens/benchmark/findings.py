@@ -46,38 +46,42 @@ def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -
     Each entry belongs to one text, or to one of the cases that an evaluation defines itself. Its
     `piece` field ends with the index of this text or case.
     """
-    seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
+    observations: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
     errors: list[RowError] = []
     for piece in entries:
         place = int(piece["piece"].split()[-1])
         for entry in piece["observations"]:
-            seen[entry["evaluation"], entry["measure"]][place] = entry["seen"]
+            observations[entry["evaluation"], entry["measure"]][place] = entry["seen"]
         for measure, spent in piece["seconds"].items():
             times[measure].append(spent)
         errors += [
             RowError(piece["example"], e["measure"], e["evaluation"] or "", e["reason"])
             for e in piece["errors"]
         ]
-    left_out = {**plan.left_out, **_silent(plan, seen, errors)}
+    left_out = {**plan.left_out, **_silent(plan, observations, errors)}
     columns, of_model = [], {}
     for evaluation in (*plan.of_measures, *plan.own):
-        column, failed = _column(evaluation, plan, seen, texts)
+        column, failed = _column(evaluation, plan, observations, texts)
         errors += failed
         if column.results:
             columns.append(column)
     for evaluation in plan.of_model:
         try:
-            of_model[evaluation] = _conclude(evaluation, plan, seen.get((evaluation, MODEL), {}))
+            of_model[evaluation] = _conclude(
+                evaluation, plan, observations.get((evaluation, MODEL), {})
+            )
         except _FAILURES as error:
             left_out.setdefault(evaluation, _reason(error))
-    columns += _columns_through(of_model, seen, plan)
-    kept = tuple(e for e in errors if e.measure not in left_out and e.evaluation not in left_out)
+    columns += _columns_through(of_model, observations, plan)
+    reported_errors = tuple(
+        e for e in errors if e.measure not in left_out and e.evaluation not in left_out
+    )
     return Findings(
         columns=tuple(columns),
         of_model=of_model,
         seconds={measure: float(np.mean(spent)) for measure, spent in times.items()},
-        errors=kept,
+        errors=reported_errors,
         left_out=left_out,
     )
 
@@ -91,36 +95,42 @@ def _reason(error: Exception) -> str:
 
 
 def _silent(
-    plan: Plan, seen: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
+    plan: Plan, observations: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
 ) -> dict[str, str]:
     """Return the measures and evaluations that have no result, each with its most frequent
     error.
     """
     reasons_by_name = {}
-    answered = {evaluation for evaluation, _ in seen}, {measure for _, measure in seen}
-    for wanted, known, field in (
+    answered = (
+        {evaluation for evaluation, _ in observations},
+        {measure for _, measure in observations},
+    )
+    for names, present, field in (
         ((*plan.of_measures, *plan.of_model, *plan.own), answered[0], "evaluation"),
         (plan.measures, answered[1], "measure"),
     ):
-        for name in wanted:
+        for name in names:
             reasons = Counter(error.reason for error in errors if getattr(error, field) == name)
-            if name not in known and reasons:
-                (reason, count), *others = reasons.most_common()
-                share = f" ({count} of {reasons.total()} errors)" if others else ""
+            if name not in present and reasons:
+                (reason, count), *other_reasons = reasons.most_common()
+                share = f" ({count} of {reasons.total()} errors)" if other_reasons else ""
                 reasons_by_name[name] = reason + share
     return reasons_by_name
 
 
-def _conclude(evaluation: str, plan: Plan, seen: Mapping[int, Any]) -> Result:
+def _conclude(evaluation: str, plan: Plan, observations: Mapping[int, Any]) -> Result:
     return conclude(
         evaluation,
-        [seen[place] for place in sorted(seen)],
+        [observations[place] for place in sorted(observations)],
         **plan.options_of(evaluation, "conclude"),
     )
 
 
 def _column(
-    evaluation: str, plan: Plan, seen: Mapping[tuple[str, str], Mapping[int, Any]], texts: int
+    evaluation: str,
+    plan: Plan,
+    all_observations: Mapping[tuple[str, str], Mapping[int, Any]],
+    texts: int,
 ) -> tuple[Column, list[RowError]]:
     results, values, errors = {}, {}, []
     by_text = evaluation not in plan.own
@@ -128,10 +138,18 @@ def _column(
         texts
         if by_text
         else 1
-        + max((place for key in seen if key[0] == evaluation for place in seen[key]), default=-1)
+        + max(
+            (
+                place
+                for key in all_observations
+                if key[0] == evaluation
+                for place in all_observations[key]
+            ),
+            default=-1,
+        )
     )
     for measure in plan.measures:
-        observations = seen.get((evaluation, measure), {})
+        observations = all_observations.get((evaluation, measure), {})
         if not observations:
             continue
         try:
@@ -167,7 +185,9 @@ def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> n
 
 
 def _columns_through(
-    of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
+    of_model: Mapping[str, Result],
+    all_observations: Mapping[tuple[str, str], Mapping[int, Any]],
+    plan: Plan,
 ) -> Iterator[Column]:
     """Yield columns for evaluations of the model that also rank measures.
 
@@ -181,7 +201,7 @@ def _columns_through(
         judged = {
             measure: module(name).conclude_through(result, list(observations.values()))
             for measure in plan.measures
-            if (observations := seen.get((spec.through, measure)))
+            if (observations := all_observations.get((spec.through, measure)))
         }
         results = {
             measure: judgement for measure, judgement in judged.items() if judgement is not None

@@ -54,21 +54,27 @@ def marks_of(
     marked as the best measure. If this applies to the random baseline, no measure is compared with
     the baseline.
     """
-    there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
+    with_values = [
+        m for m in measures if m in column.results and not math.isnan(column.results[m].value)
+    ]
     if column.direction == "neither":
-        return {m: Marks(judges_itself=m in column.itself) for m in there}
-    scores = dict(zip(there, column.scores(there, None)[0], strict=True))
-    rivals = [m for m in there if m not in column.itself and m != baseline]
+        return {m: Marks(judges_itself=m in column.itself) for m in with_values}
+    scores = dict(zip(with_values, column.scores(with_values, None)[0], strict=True))
+    rivals = [m for m in with_values if m not in column.itself and m != baseline]
     best = max(rivals, key=lambda m: scores[m]) if rivals else None
-    others = [m for m in there if m != best]
-    judged = [m for m in there if m != baseline and baseline not in column.itself]
+    challengers = [m for m in with_values if m != best]
+    judged = [m for m in with_values if m != baseline and baseline not in column.itself]
     p_best = dict(
-        zip(others, adjust_p_values([_p(column, best, m, seed) for m in others]), strict=True)
+        zip(
+            challengers,
+            adjust_p_values([_p(column, best, m, seed) for m in challengers]),
+            strict=True,
+        )
     )
     p_random = dict(
         zip(judged, adjust_p_values([_p(column, baseline, m, seed) for m in judged]), strict=True)
     )
-    compared = set(judged) if baseline in there else set()
+    compared = set(judged) if baseline in with_values else set()
     floor = column.results[baseline].value if compared else math.nan
     sign = -1.0 if column.direction == "lower" else 1.0
     return {
@@ -81,7 +87,7 @@ def marks_of(
             ),
             judges_itself=m in column.itself,
         )
-        for m in there
+        for m in with_values
     }
 
 

@@ -51,9 +51,9 @@ class Plan:
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
         """Return the options of an evaluation that one of its functions accepts."""
         takes = _parameters(module(evaluation), function)
-        given = {key: value for key, value in self.extras.items() if value is not None}
-        given |= self.options.get(evaluation, {})
-        return {key: value for key, value in given.items() if key in takes}
+        values = {key: value for key, value in self.extras.items() if value is not None}
+        values |= self.options.get(evaluation, {})
+        return {key: value for key, value in values.items() if key in takes}
 
 
 def make_plan(
@@ -72,27 +72,27 @@ def make_plan(
     """
     specs = known_evaluations()
     usual = [name for name, spec in specs.items() if spec.by_default]
-    chosen = _choose_names(
+    evaluation_list = _choose_names(
         usual if evaluations is None else evaluations, tuple(specs), "evaluation"
     )
     judges = [name for name, spec in specs.items() if spec.judges_data and kind in spec.kinds]
     _choose_names(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
     left_out: dict[str, str] = {}
     groups: dict[str, list[str]] = {"measure": [], "model": [], "own": []}
-    for name in dict.fromkeys((*chosen, *judges)):
+    for name in dict.fromkeys((*evaluation_list, *judges)):
         reason = _reason(name, specs[name].kinds, kind, extras or {})
         if reason is not None:
             left_out[name] = reason
         else:
             groups["own" if not specs[name].kinds else specs[name].of].append(name)
-    if not set(chosen) - left_out.keys():
+    if not set(evaluation_list) - left_out.keys():
         raise InvalidInput(
             "No evaluation applies: "
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
-    wanted = _choose_names(measures, measure_names(), "measure")
+    measure_list = _choose_names(measures, measure_names(), "measure")
     return Plan(
-        measures=wanted if BASELINE in wanted else (*wanted, BASELINE),
+        measures=measure_list if BASELINE in measure_list else (*measure_list, BASELINE),
         of_measures=tuple(groups["measure"]),
         of_model=tuple(groups["model"]),
         own=tuple(groups["own"]),
@@ -102,13 +102,15 @@ def make_plan(
     )
 
 
-def _choose_names(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
-    if chosen is None or list(chosen) == ["all"]:
-        return tuple(known)
-    for name in chosen:
-        if name not in known:
-            raise InvalidInput(no_such(what, name, known))
-    return tuple(dict.fromkeys(chosen))
+def _choose_names(
+    names: Sequence[str] | None, available: Sequence[str], what: str
+) -> tuple[str, ...]:
+    if names is None or list(names) == ["all"]:
+        return tuple(available)
+    for name in names:
+        if name not in available:
+            raise InvalidInput(no_such(what, name, available))
+    return tuple(dict.fromkeys(names))
 
 
 def _reason(name: str, kinds: Sequence[str], kind: str, extras: Mapping[str, Any]) -> str | None:

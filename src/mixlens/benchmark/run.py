@@ -140,24 +140,24 @@ def _settings(
         "measures": list(plan.measures),
         "evaluations": [*plan.of_measures, *plan.of_model, *plan.own],
         "options": {
-            name: {key: str(value) for key, value in chosen.items()}
-            for name, chosen in plan.options.items()
+            name: {key: str(value) for key, value in values.items()}
+            for name, values in plan.options.items()
         },
         "seed": seed,
         "versions": {**versions(), "numpy": np.__version__},
     }
 
 
-def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
-    if not isinstance(given, Dataset):
-        if isinstance(given, str) or not all(isinstance(each, Example) for each in given):
+def _as_dataset(data: Dataset | Sequence[Example]) -> Dataset:
+    if not isinstance(data, Dataset):
+        if isinstance(data, str) or not all(isinstance(each, Example) for each in data):
             raise InvalidInput(
                 "The data is not a list of examples. Read a data set with mixlens.datasets.read."
             )
-        given = Dataset("examples", given[0].kind if given else "text", tuple(given))
-    if not given.examples:
+        data = Dataset("examples", data[0].kind if data else "text", tuple(data))
+    if not data.examples:
         raise InvalidInput("No examples were passed. Pass at least one.")
-    return given
+    return data
 
 
 def _with_unread(findings: Findings, data: Dataset) -> Findings:

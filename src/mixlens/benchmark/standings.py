@@ -116,7 +116,7 @@ def standings(
         [ranks_of(column.scores(measures, None))[0] for column in columns]
     )  # [evaluation, measure]
     mean = _mean(each, 0)
-    drawn = _drawn(columns, measures, seed)
+    rank_draws = _drawn(columns, measures, seed)
     by_measure = {}
     judged = (~np.isnan(each)).sum(0)
     order = sorted(
@@ -124,11 +124,13 @@ def standings(
         key=lambda i: (judged[i] * 2 < len(columns), math.isnan(mean[i]), mean[i]),
     )
     first = next((i for i in order if measures[i] != baseline), order[0])
-    p_values = adjust_p_values([math.nan if i == first else _p(drawn, first, i) for i in order])
+    p_values = adjust_p_values(
+        [math.nan if i == first else _p(rank_draws, first, i) for i in order]
+    )
     for p, i in zip(p_values, order, strict=True):
         low, high = math.nan, math.nan
-        if drawn is not None and not np.isnan(drawn[:, i]).all():
-            low, high = np.nanquantile(drawn[:, i], [0.025, 0.975])
+        if rank_draws is not None and not np.isnan(rank_draws[:, i]).all():
+            low, high = np.nanquantile(rank_draws[:, i], [0.025, 0.975])
         ranks = {
             column.evaluation: float(rank)
             for column, rank in zip(columns, each[:, i], strict=True)
@@ -171,22 +173,22 @@ def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, axis: int) -> np.ndarray:
-    known = ~np.isnan(values)
-    counts = known.sum(axis)
+    is_number = ~np.isnan(values)
+    counts = is_number.sum(axis)
     mean: np.ndarray = np.divide(
         np.nansum(values, axis), counts, out=np.full(counts.shape, math.nan), where=counts > 0
     )
     return mean
 
 
-def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
+def _p(rank_draws: np.ndarray | None, first: int, other: int) -> float:
     """Return the two-sided p-value of the difference in mean rank between `first` and `other`.
 
     The p-value is based on the share of samples in which `other` ranks at least as well as `first`.
     """
-    if drawn is None:
+    if rank_draws is None:
         return math.nan
-    gaps = drawn[:, other] - drawn[:, first]
+    gaps = rank_draws[:, other] - rank_draws[:, first]
     if np.isnan(gaps).all():
         return math.nan
     return min(1.0, 2 * (1 + int((gaps <= 1e-12).sum())) / (1 + len(gaps)))

@@ -46,23 +46,23 @@ class Visibility:
         self,
         added: Tensor | None = None,
         *,
-        seen: Bool[Tensor, "*batch target source"] | None = None,
+        visible: Bool[Tensor, "*batch target source"] | None = None,
         ends: Sequence[int] | None = None,
         triangle: bool = False,
     ) -> None:
         """Read visibility from `added`, the mask added to the scores before the softmax, or from
-        `seen`.
+        `visible`.
 
         Without either, nothing is hidden. `ends` contains, for each text, the index after the last
-        source that any target sees, if it is known. If `triangle` is True, `seen` must be lower
+        source that any target sees, if it is known. If `triangle` is True, `visible` must be lower
         triangular, and its values are not checked.
         """
-        self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
+        self._added, self._seen, self._ends, self._triangle = added, visible, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
         """Return a visibility in which all sources of weight zero are hidden."""
-        return cls(seen=weights != 0)
+        return cls(visible=weights != 0)
 
     @cached_property
     def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
@@ -70,14 +70,14 @@ class Visibility:
 
         The axis of texts or heads has size one if all texts or heads see the same sources.
         """
-        seen = self._seen
-        if seen is None:
+        visible = self._seen
+        if visible is None:
             if self._added is None:
                 return None
-            seen = find_visible(self._added)
-        seen = seen[(None,) * (4 - seen.dim())]
-        one = seen[:, :1]
-        return one if seen.shape[1] > 1 and bool((seen == one).all()) else seen
+            visible = find_visible(self._added)
+        visible = visible[(None,) * (4 - visible.dim())]
+        one = visible[:, :1]
+        return one if visible.shape[1] > 1 and bool((visible == one).all()) else visible
 
     @cached_property
     def hides_later(self) -> bool:
@@ -85,10 +85,10 @@ class Visibility:
 
         The targets must be all tokens, in order.
         """
-        seen = self.seen
-        if seen is None or seen.shape[-2] != seen.shape[-1]:
+        visible = self.seen
+        if visible is None or visible.shape[-2] != visible.shape[-1]:
             return False
-        return self._triangle or not bool(seen.triu(1).any())
+        return self._triangle or not bool(visible.triu(1).any())
 
     @cached_property
     def ends(self) -> list[int] | None:
@@ -99,8 +99,12 @@ class Visibility:
             return list(self._ends)
         if self.seen is None:
             return None
-        used = self.seen.flatten(1, 2).any(1)
-        return (used * torch.arange(1, used.shape[1] + 1, device=used.device)).amax(1).tolist()
+        is_source = self.seen.flatten(1, 2).any(1)
+        return (
+            (is_source * torch.arange(1, is_source.shape[1] + 1, device=is_source.device))
+            .amax(1)
+            .tolist()
+        )
 
     @cached_property
     def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
@@ -116,7 +120,7 @@ class Visibility:
 
     def columns(self, sources: slice) -> Visibility:
         """Return the visibility of a subset of the sources."""
-        return Visibility(seen=None if self.seen is None else self.seen[..., sources])
+        return Visibility(visible=None if self.seen is None else self.seen[..., sources])
 
 
 def find_visible(
@@ -161,14 +165,14 @@ class AttentionCall:
     @property
     def _seen_by_heads(self) -> bool:
         """Return whether heads see different sources."""
-        seen = None if self.visibility is None else self.visibility.seen
-        return seen is not None and seen.shape[1] > 1
+        visible = None if self.visibility is None else self.visibility.seen
+        return visible is not None and visible.shape[1] > 1
 
     @property
     def seen(self) -> Tensor | None:
         """Return the sources that each target sees, or None if every target sees every source."""
-        seen = (self.visibility or Visibility.of_weights(self.weights)).seen
-        return None if seen is None else seen.expand(-1, -1, *self.weights.shape[-2:])
+        visible = (self.visibility or Visibility.of_weights(self.weights)).seen
+        return None if visible is None else visible.expand(-1, -1, *self.weights.shape[-2:])
 
 
 @dataclass

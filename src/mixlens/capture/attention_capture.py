@@ -98,7 +98,7 @@ def _as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> _Mask:
     if not isinstance(mask, Tensor):
         return _Mask(mask, _visibility(mask, key))
     if mask.dtype == torch.bool:
-        visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
+        visibility = Visibility(visible=mask[..., : key.shape[2]], triangle=triangle)
     elif mask.is_floating_point():
         visibility = Visibility(mask[..., : key.shape[2]])
     else:  # the model's own attention raises this too

@@ -25,10 +25,10 @@ class BatchAxis:
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
         """Return a tensor that contains `count` copies of one text of the batch."""
-        taken = argument.narrow(self.axis, row * self.per_row, self.per_row)
+        text_slice = argument.narrow(self.axis, row * self.per_row, self.per_row)
         repeats = [1] * argument.dim()
         repeats[self.axis] = count
-        return taken.repeat(repeats)
+        return text_slice.repeat(repeats)
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Blocks:
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
         """Return the block mask for copies of a text."""
         size = int(argument.shape[-1])
-        made = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
+        blocks = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
         for copy in range(count):
-            own = slice(copy * size, (copy + 1) * size)
-            made[..., own, own] = argument
-        return made
+            block = slice(copy * size, (copy + 1) * size)
+            blocks[..., block, block] = argument
+        return blocks
 
 
 def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
@@ -113,11 +113,11 @@ def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> An
             if isinstance(axes, tuple) and len(axes) == len(argument)
             else (None,) * len(argument)
         )
-        made = [
+        items = [
             row_copies(value, axis, row, copies, rows)
             for value, axis in zip(argument, inner, strict=True)
         ]
-        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+        return type(argument)(items) if type(argument) in (tuple, list) else tuple(items)
     if isinstance(argument, Mapping):
         inner_axes = axes if isinstance(axes, Mapping) else {}
         return {

@@ -394,10 +394,10 @@ def watch(
         tensor = list(float_tensors((*args, *kwargs.values())))[hook_point.position]
         keep(hook_point, copy(tensor))
 
-    def left(module: nn.Module, args: Any, output: Any) -> None:
+    def keep_output(module: nn.Module, args: Any, output: Any) -> None:
         keep(hook_point, copy(first_tensor(output)))
 
     module = part_at(layer, hook_point.path)
     if hook_point.side == "in":
         return module.register_forward_pre_hook(entered, with_kwargs=True)
-    return module.register_forward_hook(left)
+    return module.register_forward_hook(keep_output)

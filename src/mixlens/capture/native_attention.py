@@ -176,8 +176,10 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
     """
     hidden = pairs[:, None]
     if mask is None:
-        seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
-        mask = seen.tril()[None, None] if triangle and query.shape[2] > 1 else seen[None, None]
+        visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+        mask = (
+            visible.tril()[None, None] if triangle and query.shape[2] > 1 else visible[None, None]
+        )
         mask = mask if triangle else torch.zeros_like(mask, dtype=query.dtype)
     if not isinstance(mask, Tensor) or mask.dim() != 4 or mask.shape[-1] != key.shape[2]:
         raise UnsupportedModel(

@@ -80,24 +80,24 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
     weights = first.weights.new_zeros(rows, heads, tokens, tokens)
     seen_of_calls = [call.seen for call in calls]
     seen_heads = max(1 if piece is None else piece.shape[1] for piece in seen_of_calls)
-    seen = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
+    visible = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
     start = 0
     for call, piece in zip(calls, seen_of_calls, strict=True):
         count = int(call.weights.shape[2])
         if call.weights.shape != (1, heads, count, count):
             return first  # not a piece of this sequence; rejected for its shape
         for row in range(start // tokens, -(-(start + count) // tokens)):
-            own = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
-            place = slice(start + own.start - row * tokens, start + own.stop - row * tokens)
-            weights[row, :, place, place] = call.weights[0, :, own, own]
-            seen[row, :, place, place] = True if piece is None else piece[0, :, own, own]
+            columns = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
+            place = slice(start + columns.start - row * tokens, start + columns.stop - row * tokens)
+            weights[row, :, place, place] = call.weights[0, :, columns, columns]
+            visible[row, :, place, place] = True if piece is None else piece[0, :, columns, columns]
         start += count
     return AttentionCall(
         weights,
         _by_row(torch.cat([call.values for call in calls], 2), rows, 2),
         _by_row(torch.cat([call.output for call in calls], 1), rows, 1),
         first.backend,
-        visibility=Visibility(seen=seen),
+        visibility=Visibility(visible=visible),
     )
 
 
@@ -138,8 +138,8 @@ class PairedAttention(Listener):
             self.outer.captured(captured)
 
     def _is_piece(self, call: AttentionCall) -> bool:
-        known = len(self.places) == 2 and call.weights.dim() == 4
-        return known and all(size in self.places for size in call.weights.shape[2:])
+        is_block = len(self.places) == 2 and call.weights.dim() == 4
+        return is_block and all(size in self.places for size in call.weights.shape[2:])
 
     def _whole(self, calls: Sequence[AttentionCall]) -> AttentionCall | None:
         """Return one call that contains the blocks of both calls.
@@ -154,17 +154,17 @@ class PairedAttention(Listener):
             return None
         both = (*calls[0].weights.shape[:2], self.tokens, self.tokens)
         weights = calls[0].weights.new_zeros(both)
-        seen = weights.new_zeros(both, dtype=torch.bool)
+        visible = weights.new_zeros(both, dtype=torch.bool)
         values = _room(calls[0].values, 2, self.tokens)
         output = _room(calls[0].output, 1, self.tokens)
         for call in calls:
             target, source = (self.places[int(size)] for size in call.weights.shape[2:])
             weights[:, :, target, source] = call.weights
-            seen[:, :, target, source] = True if call.seen is None else call.seen
+            visible[:, :, target, source] = True if call.seen is None else call.seen
             values[:, :, source] = call.values
             output[:, target] = call.output
         across = calls[0].weights.shape[2] != calls[0].weights.shape[3]
-        visibility = Visibility(seen=seen)
+        visibility = Visibility(visible=visible)
         return AttentionCall(
             weights, values, output, calls[0].backend, visibility=visibility, across=across
         )

@@ -64,7 +64,7 @@ def _with_hidden_states(
     old = call.hidden_in
     named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
     pairs = zip(call.args, args, strict=True)
-    return tuple(new if given is old else value for given, value in pairs), named
+    return tuple(new if value_before is old else value for value_before, value in pairs), named
 
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
@@ -121,8 +121,8 @@ def replacing_values(
         if number != position:
             return original
         new = original.clone()
-        given = _values_for_heads(values.to(original.dtype), int(original.shape[1]))
-        new[:, :, columns(int(original.shape[2]))] = given
+        new_values = _values_for_heads(values.to(original.dtype), int(original.shape[1]))
+        new[:, :, columns(int(original.shape[2]))] = new_values
         return new
 
     return edited
@@ -135,16 +135,16 @@ def _values_for_heads(
 
     Some models repeat grouped values in some of their calls only.
     """
-    given = int(values.shape[1])
-    if given == heads:
+    value_heads = int(values.shape[1])
+    if value_heads == heads:
         return values
-    if max(given, heads) % min(given, heads):
+    if max(value_heads, heads) % min(value_heads, heads):
         raise InvalidInput(
-            f"Values have {given} heads, but this attention has {heads} value heads. Pass "
+            f"Values have {value_heads} heads, but this attention has {heads} value heads. Pass "
             f"values for {heads}."
         )
-    if given < heads:
-        return values.repeat_interleave(heads // given, 1)
+    if value_heads < heads:
+        return values.repeat_interleave(heads // value_heads, 1)
     groups = values.reshape(len(values), heads, -1, *values.shape[2:])
     if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
         raise InvalidInput(

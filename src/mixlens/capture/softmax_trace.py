@@ -36,14 +36,14 @@ def einsum_letters(equation: str) -> str | None:
     """Return the einsum letters of batch, head, target, source and channel in the product of
     weights [batch, head, target, source] and values, or None for other products.
     """
-    operands, _, made = equation.replace(" ", "").partition("->")
+    operands, _, result = equation.replace(" ", "").partition("->")
     weights, _, values = operands.partition(",")
-    if not all(len(set(part)) == len(part) == 4 for part in (weights, values, made)):
+    if not all(len(set(part)) == len(part) == 4 for part in (weights, values, result)):
         return None
     batch, head, target, source = list(weights)
     channel = set(values) - set(weights)
     expected = {batch, head, source} | channel, {batch, head, target} | channel
-    if len(channel) != 1 or (set(values), set(made)) != expected:
+    if len(channel) != 1 or (set(values), set(result)) != expected:
         return None
     return weights + channel.pop()
 
@@ -155,9 +155,13 @@ class SoftmaxTrace(TorchFunctionMode):
 
     def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
         """Return which sources the softmax of these weights saw, or None if the shapes differ."""
-        seen, self._seen = self._seen, None
-        seen = None if seen is None else by_row(seen)
-        return None if seen is None or seen.shape != weights.shape else Visibility(seen=seen)
+        visible, self._seen = self._seen, None
+        visible = None if visible is None else by_row(visible)
+        return (
+            None
+            if visible is None or visible.shape != weights.shape
+            else Visibility(visible=visible)
+        )
 
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
@@ -174,14 +178,14 @@ class SoftmaxTrace(TorchFunctionMode):
         self, listener: Listener, letters: str, equation: str, weights: Tensor, values: Tensor
     ) -> Any:
         batch, head, target, source, channel = list(letters)
-        of_values, made = equation.replace(" ", "").split(",")[1].split("->")
+        of_values, result = equation.replace(" ", "").split(",")[1].split("->")
         plain = batch + head + source + channel
         edited = listener.values(torch.einsum(f"{of_values}->{plain}", values))
         output = torch.einsum(equation, weights, torch.einsum(f"{plain}->{of_values}", edited))
-        seen = torch.einsum(f"{made}->{batch}{target}{head}{channel}", output)
+        mixed = torch.einsum(f"{result}->{batch}{target}{head}{channel}", output)
         self._followed.clear()
         visibility = self._visibility(lambda tensor: tensor, weights)
-        listener.captured(AttentionCall(weights, edited, seen, "trace", visibility=visibility))
+        listener.captured(AttentionCall(weights, edited, mixed, "trace", visibility=visibility))
         return output
 
     def _taken_apart(
@@ -208,8 +212,8 @@ class SoftmaxTrace(TorchFunctionMode):
         visibility = Visibility()
         if attn_mask is not None:
             scores = scores + additive_mask(attn_mask, scores)
-            seen = attn_mask if attn_mask.dtype == torch.bool else find_visible(attn_mask)
-            visibility = Visibility(seen=seen)
+            visible = attn_mask if attn_mask.dtype == torch.bool else find_visible(attn_mask)
+            visibility = Visibility(visible=visible)
         weights = torch.softmax(scores, -1)
         blank = visibility.blank
         weights = weights if blank is None else weights.masked_fill(blank, 0)
@@ -232,47 +236,47 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
     """
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
-    given = bound.arguments
-    owner = owners.get(id(given["out_proj_weight"]))
-    extended = any(given[name] is not None and given[name] is not False for name in _BEYOND)
-    if owner is None or extended or given["query"].dim() != 3:
+    arguments = bound.arguments
+    owner = owners.get(id(arguments["out_proj_weight"]))
+    extended = any(arguments[name] is not None and arguments[name] is not False for name in _BEYOND)
+    if owner is None or extended or arguments["query"].dim() != 3:
         return functional.multi_head_attention_forward(*args, **kwargs)
-    query, key, value = (tensor.transpose(0, 1) for tensor in _projected(given))
-    heads = given["num_heads"]
+    query, key, value = (tensor.transpose(0, 1) for tensor in _projected(arguments))
+    heads = arguments["num_heads"]
     query, key, value = (
         tensor.reshape(*tensor.shape[:2], heads, -1).transpose(1, 2)
         for tensor in (query, key, value)
     )
     value = listener.values(value)
-    mask = _mask(given, query, key)
+    mask = _mask(arguments, query, key)
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + mask
     weights = torch.softmax(scores, -1)
     output = (weights @ value).transpose(1, 2)
     visibility = Visibility(mask if mask.dim() else None)
     listener.captured(AttentionCall(weights, value, output, "trace", visibility=visibility))
     projected = owner(output.flatten(2)).transpose(0, 1)
-    if not given["need_weights"]:
+    if not arguments["need_weights"]:
         return projected, None
-    return projected, weights.mean(1) if given["average_attn_weights"] else weights
+    return projected, weights.mean(1) if arguments["average_attn_weights"] else weights
 
 
-def _projected(given: dict[str, Any]) -> list[Tensor]:
+def _projected(arguments: dict[str, Any]) -> list[Tensor]:
     """Return the projected queries, keys and values, each [tokens, batch, channel]."""
-    if given["use_separate_proj_weight"]:
-        maps = [given[f"{name}_proj_weight"] for name in "qkv"]
+    if arguments["use_separate_proj_weight"]:
+        maps = [arguments[f"{name}_proj_weight"] for name in "qkv"]
     else:
-        maps = list(given["in_proj_weight"].chunk(3))
-    bias = given["in_proj_bias"]
+        maps = list(arguments["in_proj_weight"].chunk(3))
+    bias = arguments["in_proj_bias"]
     shifts = (None,) * 3 if bias is None else bias.chunk(3)
-    tensors = (given["query"], given["key"], given["value"])
+    tensors = (arguments["query"], arguments["key"], arguments["value"])
     return [functional.linear(*part) for part in zip(tensors, maps, shifts, strict=True)]
 
 
-def _mask(given: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
+def _mask(arguments: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
     """Return the sum of the attention mask and the padding mask, in additive form."""
     shape = (*query.shape[:3], key.shape[2])
     total = query.new_zeros(())
-    mask, padding = given["attn_mask"], given["key_padding_mask"]
+    mask, padding = arguments["attn_mask"], arguments["key_padding_mask"]
     if mask is not None:
         mask = _additive(mask, query)
         total = mask.view(shape) if mask.dim() == 3 and len(mask) > 1 else mask

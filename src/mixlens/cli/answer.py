@@ -110,10 +110,10 @@ def answer_command(
 ) -> None:
     """Find the passages of a prompt that an answer rests on."""
     options = length_of(generate, answer)
-    given = _read_prompt(prompt)
+    question = _read_prompt(prompt)
     texts = None if documents is None else _read_folder(documents)
     if texts is not None:
-        given = _with_place(given, texts)
+        question = _with_place(question, texts)
     check_writable(html, save)
     from mixlens.answers.method_scores import check_methods
 
@@ -121,7 +121,7 @@ def answer_command(
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     with heartbeat("explaining the answer"):
         explained = lens.answer(
-            given,
+            question,
             documents=texts,
             answer=answer,
             methods=methods,
@@ -179,14 +179,14 @@ def _read_folder(folder: Path) -> dict[str, str]:
     return {file.name: read_text(file, "--documents") for file in files}
 
 
-def _with_place(given: Any, texts: dict[str, str]) -> Any:
+def _with_place(inputs: Any, texts: dict[str, str]) -> Any:
     """Return the prompt with a placeholder for the documents, which is added if the prompt has
     none.
     """
     from mixlens.answers.prompt_parts import with_place
 
-    placed = with_place(given, list(texts.values()))
-    if placed is not given:
+    placed = with_place(inputs, list(texts.values()))
+    if placed is not inputs:
         print("The documents are put in front of the prompt.", file=sys.stderr)
     return placed
 
@@ -212,10 +212,10 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "provenance": answer.provenance,
         "methods": {
             name: {
-                "reading": own.reading,
-                "shares": None if own.removes else answer.shares(method=name),
+                "reading": scores.reading,
+                "shares": None if scores.removes else answer.shares(method=name),
             }
-            for name, own in answer.methods.items()
+            for name, scores in answer.methods.items()
         },
         "documents": ranked(),
         "sentences": [

@@ -191,8 +191,8 @@ def compare(
     recording = prompt.recorded(lens, site) if prompt.continues else None
     named: dict[str, Any] = {"target": None if target is None else number_or_name(target)}
     if span is not None:
-        chosen = span_arguments(span, None, target, lens, prompt.given, recording, site)
-        named = {"target": chosen.get("targets"), "span": chosen["span"]}
+        span_options = span_arguments(span, None, target, lens, prompt.given, recording, site)
+        named = {"target": span_options.get("targets"), "span": span_options["span"]}
     with _progress() as progress, explaining_ranges(None if span else target):
         comparison = lens.compare(
             prompt.given if recording is None else recording,
@@ -213,11 +213,11 @@ def compare(
     if html is not None:
         comparison.to_html(html)
         typer.echo(f"page: {html}", err=True)
-    written = None if recording is None else recording.answer
+    answer_text = None if recording is None else recording.answer
     if as_json:
-        print_json({**comparison.to_dict(), "answer": written})
+        print_json({**comparison.to_dict(), "answer": answer_text})
     else:
-        prompt.print_answer(written)
+        prompt.print_answer(answer_text)
         show(comparison)
 
 
@@ -323,22 +323,24 @@ def _tables(comparison: Comparison, groups: list[list[str]], width: int) -> list
     from mixlens.views import terminal
     from mixlens.views.labels import printable
 
-    names, others = [group[0] for group in groups], comparison.others
+    names, other_sources = [group[0] for group in groups], comparison.others
     labels = [printable(source) for source in comparison.sources]
-    largest = {name: max(abs(comparison.scores[name][others]), default=0.0) for name in names}
-    used = max(map(cell_len, [*labels, "source"])) + len(str(len(labels))) + 3
+    largest = {
+        name: max(abs(comparison.scores[name][other_sources]), default=0.0) for name in names
+    }
+    label_width = max(map(cell_len, [*labels, "source"])) + len(str(len(labels))) + 3
     tables = []
-    for block in terminal.blocks(len(names), (width - used) // 3):
+    for block in terminal.blocks(len(names), (width - label_width) // 3):
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("", justify="right", style="dim")
         table.add_column("source", style="bold", no_wrap=True)
         for number in block:
             table.add_column(_letter(number), no_wrap=True)
         for position, label in enumerate(labels):
-            own = position == comparison.own_source
-            mark = "→" if position == comparison.cue else "·" if own else ""
+            is_own = position == comparison.own_source
+            mark = "→" if position == comparison.cue else "·" if is_own else ""
             cells = [
-                "" if own else terminal.shade(float(values[position]), largest[name])
+                "" if is_own else terminal.shade(float(values[position]), largest[name])
                 for name, values in ((names[i], comparison.scores[names[i]]) for i in block)
             ]
             table.add_row(f"{mark}{position}", terminal.escape_markup(label), *cells)

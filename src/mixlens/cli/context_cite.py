@@ -155,7 +155,7 @@ def context_cite_command(
         return
     options |= {} if template is None else {"template": template}
     with heartbeat(f"running {ablations + held_out} ablated prompts"):
-        made = lens.context_cite(
+        citation = lens.context_cite(
             context,
             query,
             answer,
@@ -167,16 +167,16 @@ def context_cite_command(
             max_passes=max_passes,
             **options,
         )
-    rows = made.to_dataframe().to_dict("records")
+    rows = citation.to_dataframe().to_dict("records")
     if as_json:
-        fit = None if math.isnan(made.correlation) else made.correlation
-        about = {"answer": made.answer, "correlation": fit, "intercept": made.intercept}
+        fit = None if math.isnan(citation.correlation) else citation.correlation
+        about = {"answer": citation.answer, "correlation": fit, "intercept": citation.intercept}
         print_json({**about, "segments": rows})
         return
     from mixlens.views.labels import printable
 
-    print(f"answer: {printable(made.answer)}")
-    print(f"held-out correlation of the surrogate: {made.correlation:.2f}")
+    print(f"answer: {printable(citation.answer)}")
+    print(f"held-out correlation of the surrogate: {citation.correlation:.2f}")
     for row in sorted(rows, key=lambda row: -row["score"]):
         print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
 
@@ -199,7 +199,7 @@ def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, 
             "one of them."
         )
     before = context[:start].rstrip()
-    documents = [(own, first, min(stop, len(before))) for own, first, stop in documents]
+    documents = [(title, first, min(stop, len(before))) for title, first, stop in documents]
     return before, documents, context[start:].strip()
 
 
@@ -236,7 +236,7 @@ def _print_removal(
     as_json: bool,
 ) -> None:
     lines = PlainLines()
-    made = lens.leave_one_out(
+    result = lens.leave_one_out(
         prompt,
         spans,
         score="arc_jsd" if method == "arc_jsd" else "log_probability",
@@ -244,15 +244,15 @@ def _print_removal(
         progress=lambda done, total: lines.show("forward passes", done, total),
         **limits,
     )
-    rows = made.to_dataframe().to_dict("records")
+    rows = result.to_dataframe().to_dict("records")
     if as_json:
-        about = {"answer": made.answer, "log_probability": made.log_probability}
-        print_json({**about, "method": method, "passes": made.passes, "segments": rows})
+        about = {"answer": result.answer, "log_probability": result.log_probability}
+        print_json({**about, "method": method, "passes": result.passes, "segments": rows})
         return
     from mixlens.views.labels import printable
 
-    print(f"answer: {printable(made.answer)}")
-    print(f"log-probability {made.log_probability:.3f}, {made.passes} forward passes")
+    print(f"answer: {printable(result.answer)}")
+    print(f"log-probability {result.log_probability:.3f}, {result.passes} forward passes")
     for row in sorted(rows, key=lambda row: -row["score"]):
         print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
 
@@ -263,7 +263,7 @@ def _print_knockout(
     if window != "all" and not window.isdecimal():
         raise InvalidInput(f"--window {window} is not a number of layers. Pass a number, or all.")
     lines = PlainLines()
-    made = lens.knockout(
+    result = lens.knockout(
         prompt,
         spans,
         windows=window if window == "all" else int(window),
@@ -271,17 +271,17 @@ def _print_knockout(
         **limits,
     )
     if as_json:
-        about = {"answer": made.answer, "log_probability": made.log_probability}
-        rows = made.to_dataframe().to_dict("records")
+        about = {"answer": result.answer, "log_probability": result.log_probability}
+        rows = result.to_dataframe().to_dict("records")
         print_json({**about, "method": "knockout", "segments": rows})
         return
     from mixlens.views.labels import printable
 
-    print(f"answer: {printable(made.answer)}")
-    print(f"log-probability {made.log_probability:.3f}; fall in the window where it is largest")
-    highest, texts = made.scores.argmax(1), dict(zip(made.segments, made.texts, strict=True))
-    layers = {name: made.windows[place] for name, place in zip(texts, highest, strict=True)}
-    for name, score in made.top():
+    print(f"answer: {printable(result.answer)}")
+    print(f"log-probability {result.log_probability:.3f}; fall in the window where it is largest")
+    highest, texts = result.scores.argmax(1), dict(zip(result.segments, result.texts, strict=True))
+    layers = {name: result.windows[place] for name, place in zip(texts, highest, strict=True)}
+    for name, score in result.top():
         first, last = layers[name][0], layers[name][-1]
         place = f"layer {first}" if first == last else f"layers {first}–{last}"
         print(f"{score:+8.3f}  {place}  {name}: {printable(texts[name])}")

@@ -100,9 +100,9 @@ def _show_layers(console: Console, lens: Lens) -> None:
     text, cue, _, _ = SENTENCE
     maps = lens.measure(LAYER_MEASURE, text, targets=["[MASK]"])
     source, target = list(maps.source_tokens).index(cue), maps.target_positions[0]
-    others = maps.scores[:, 0].copy()
-    others[:, target] = 0
-    shares = others[:, source] / others.sum(-1)
+    other_scores = maps.scores[:, 0].copy()
+    other_scores[:, target] = 0
+    shares = other_scores[:, source] / other_scores.sum(-1)
     console.print("\n4. In which layers does it arrive?", style="bold")
     _print_text(
         console, f"Share of {cue} among the tokens that the gap mixes in ({LAYER_MEASURE}):"

@@ -93,8 +93,8 @@ def doctor(
     needs = {} if tokens is None else _needs(lens, report, tokens)
     positions = _positions(lens)
     if as_json:
-        asked = {"positions": positions, "needs": needs} if needs else {}
-        print_json({"ok": True, **report.to_dict(), **asked})
+        extra = {"positions": positions, "needs": needs} if needs else {}
+        print_json({"ok": True, **report.to_dict(), **extra})
         return
     _show(report)
     if tokens is not None:

@@ -147,7 +147,7 @@ def finetune(
     from mixlens.finetuning.classification import SETTINGS as CLASSIFICATION
     from mixlens.finetuning.prompt import SETTINGS as PROMPT
 
-    chosen = {
+    values = {
         "epochs": epochs,
         "rate": lr,
         "batch": batch,
@@ -164,7 +164,7 @@ def finetune(
             )
         with heartbeat("fine-tuning"):
             trained = prompt_finetuned(
-                lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
+                lens, examples, settings=_with(PROMPT, values), out=out, source=examples.origin
             )
     else:
         judged = None if held_out is None else _read(task, held_out, None, seed)
@@ -173,7 +173,7 @@ def finetune(
                 lens,
                 examples,
                 judged,
-                settings=_with(CLASSIFICATION, chosen),
+                settings=_with(CLASSIFICATION, values),
                 out=out,
                 source=examples.origin,
                 held_out_source=None if judged is None else judged.origin,
@@ -192,10 +192,10 @@ def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Datase
     )
 
 
-def _with(settings: Settings, chosen: dict[str, Any]) -> Settings:
+def _with(settings: Settings, values: dict[str, Any]) -> Settings:
     from dataclasses import replace
 
-    return replace(settings, **{name: value for name, value in chosen.items() if value is not None})
+    return replace(settings, **{name: value for name, value in values.items() if value is not None})
 
 
 def _show(report: dict[str, Any], out: Path) -> None:

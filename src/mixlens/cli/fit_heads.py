@@ -93,7 +93,7 @@ def fit_heads_command(
         raise InvalidInput(f"--out {out}: the folder {out.parent} does not exist. Create it.")
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     lines = PlainLines()
-    made = fit_heads(
+    heads = fit_heads(
         lens,
         data,
         features=features,
@@ -103,8 +103,8 @@ def fit_heads_command(
         keep=out.with_suffix(".examples"),
         progress=lambda done, total: lines.show("prompts", done, total),
     )
-    made.save(out)
-    about = dict(made.about)
+    heads.save(out)
+    about = dict(heads.about)
     if as_json:
         print_json({"out": str(out), "features": features, **about})
         return
@@ -114,4 +114,6 @@ def fit_heads_command(
     )
     print(f"{about['used']} of {prompts}, {targets}")
     print(f"correlation with the log-odds of the masks used in the fit: {about['correlation']:.2f}")
-    print(f"weights of {made.weights.shape[0]} layers with {made.weights.shape[1]} heads in {out}")
+    print(
+        f"weights of {heads.weights.shape[0]} layers with {heads.weights.shape[1]} heads in {out}"
+    )

@@ -200,12 +200,12 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much each token contributes to each other token."""
-    chosen, reason = measure is not None, ""
+    is_named, reason = measure is not None, ""
     if measure is None:
         answers = generate is not None or answer is not None
         measure, reason = _default_measure(rollout and head is None, answers)
     own_options = measure_options(measure, option or [])
-    wanted = MapChoice(
+    choice = MapChoice(
         measure=measure,
         spec=require_spec(measure),
         target=None if target is None or span is not None else number_or_name(target),
@@ -235,50 +235,50 @@ def map_command(
     if kind == "flow" and rollout:
         raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")
     check_writable(save, html)
-    if not chosen:
+    if not is_named:
         typer.echo(f"no --measure given: using {measure}, {reason}", err=True)
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
     prompt = prompt.written_by(lens.tokenizer)
-    with heartbeat(f"measuring {measure}"), explaining_ranges(wanted.target):
-        options = measure_arguments(wanted, own_options, lens, prompt)
-        recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
-        if recording is not None and not chosen:
-            wanted = _supported(wanted, recording)
-        if span is not None and wanted.spec.explains_output:
+    with heartbeat(f"measuring {measure}"), explaining_ranges(choice.target):
+        options = measure_arguments(choice, own_options, lens, prompt)
+        recording = prompt.recorded(lens, choice.site) if prompt.continues else None
+        if recording is not None and not is_named:
+            choice = _supported(choice, recording)
+        if span is not None and choice.spec.explains_output:
             options |= answer_arguments(span, weights, target, recording)
         elif span is not None:
             options |= span_arguments(
-                span, weights, target, lens, prompt.given, recording, wanted.site
+                span, weights, target, lens, prompt.given, recording, choice.site
             )
         measured = measure_by(lens, prompt.given, recording)
         maps = measure_wanted(
-            wanted, options, measured, by_rows="targets" in options or prompt.continues
+            choice, options, measured, by_rows="targets" in options or prompt.continues
         )
-        row = maps if "targets" in options else wanted.at_target(maps)
+        row = maps if "targets" in options else choice.at_target(maps)
     if save is not None:
-        wanted.grouped(maps, prompt).save(save)
+        choice.grouped(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
     if alignment:
         _print_links(maps)
         return
     if html is not None:
-        next_to = [measured(name, {"site": wanted.site}) for name in others or []]
-        _write_page(html, [prompt.marked(each) for each in (maps, *next_to)], wanted.row_of(maps))
-    shown = wanted.grouped(row, prompt)
+        next_to = [measured(name, {"site": choice.site}) for name in others or []]
+        _write_page(html, [prompt.marked(each) for each in (maps, *next_to)], choice.row_of(maps))
+    grouped_maps = choice.grouped(row, prompt)
     if figure is not None:
         heads = {**options, "per_head": True}
-        every = measured(wanted.measure, heads) if kind == "heads" else maps
-        target_row = shown.target_positions[0] if wanted.one_row else None
-        plot = partial(wanted.grouped(every, prompt).plot, kind, target=target_row)
+        every = measured(choice.measure, heads) if kind == "heads" else maps
+        target_row = grouped_maps.target_positions[0] if choice.one_row else None
+        plot = partial(choice.grouped(every, prompt).plot, kind, target=target_row)
         write_figure(figure, plot)
-    written = None if recording is None else recording.answer
+    answer_text = None if recording is None else recording.answer
     if as_json:
-        print_json({**_as_dict(shown), "answer": written})
+        print_json({**_as_dict(grouped_maps), "answer": answer_text})
     else:
-        prompt.print_answer(written)
-        show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
+        prompt.print_answer(answer_text)
+        show_maps(grouped_maps, choice.spec, top, elsewhere=any((save, figure, html)))
 
 
 def _default_measure(aggregates: bool, answers: bool) -> tuple[str, str]:
@@ -290,19 +290,19 @@ def _default_measure(aggregates: bool, answers: bool) -> tuple[str, str]:
     return DEFAULT_MEASURE, "the best measure for single layers on the leaderboard"
 
 
-def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:
+def _supported(choice: MapChoice, recording: Recording) -> MapChoice:
     """Return the chosen measure, or a different default if the model does not support it."""
     from mixlens.answers.method_scores import default_method
     from mixlens.measures import refusal
     from mixlens.measuring.compared_target import site_of
 
-    site = site_of(recording, wanted.site)
-    reason = refusal(wanted.measure, recording.structure, site)
+    site = site_of(recording, choice.site)
+    reason = refusal(choice.measure, recording.structure, site)
     if reason is None:
-        return wanted
+        return choice
     name = default_method(recording, site)
     typer.echo(f"using {name} instead: {reason}", err=True)
-    return replace(wanted, measure=name, spec=require_spec(name))
+    return replace(choice, measure=name, spec=require_spec(name))
 
 
 def _kinds() -> Collection[str]:

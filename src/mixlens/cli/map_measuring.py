@@ -71,19 +71,19 @@ class MapChoice:
 
 
 def measure_arguments(
-    wanted: MapChoice, own_options: Mapping[str, Any], lens: Lens, prompt: Prompting
+    choice: MapChoice, own_options: Mapping[str, Any], lens: Lens, prompt: Prompting
 ) -> dict[str, Any]:
     """Return the arguments of the measure: its own options, layers and targets."""
     options = dict(own_options)
-    if wanted.target is not None and wanted.spec.explains_output and not prompt.continues:
+    if choice.target is not None and choice.spec.explains_output and not prompt.continues:
         # they explain the prediction at that position
-        options.setdefault("position", _position(lens, prompt.given, wanted.target))
-    options["site"] = wanted.site
-    options["layers"] = None if wanted.layer is None or wanted.rollout else [wanted.layer]
-    options["per_head"] = wanted.head is not None
-    alone = wanted.one_row or prompt.continues
-    if wanted.target is not None and alone and not wanted.every_target:
-        options["targets"] = [wanted.target]
+        options.setdefault("position", _position(lens, prompt.given, choice.target))
+    options["site"] = choice.site
+    options["layers"] = None if choice.layer is None or choice.rollout else [choice.layer]
+    options["per_head"] = choice.head is not None
+    alone = choice.one_row or prompt.continues
+    if choice.target is not None and alone and not choice.every_target:
+        options["targets"] = [choice.target]
     return options
 
 
@@ -102,17 +102,17 @@ def explaining_ranges(target: int | str | None) -> Iterator[None]:
 
 
 def measure_wanted(
-    wanted: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
+    choice: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
 ) -> MixingMaps:
     """Return the maps, aggregated by rollout if requested.
 
     With `by_rows`, the rollout is computed only for the requested targets.
     """
-    rolls_rows = wanted.rollout and wanted.head is None and by_rows
-    maps = measured(wanted.measure, options, rollout=rolls_rows)
-    maps = maps if wanted.head is None else maps.head(wanted.head)
-    maps = maps.rollout() if wanted.rollout and not rolls_rows else maps
-    return maps.at(layers=[wanted.layer]) if wanted.layer is not None and wanted.rollout else maps
+    rolls_rows = choice.rollout and choice.head is None and by_rows
+    maps = measured(choice.measure, options, rollout=rolls_rows)
+    maps = maps if choice.head is None else maps.head(choice.head)
+    maps = maps.rollout() if choice.rollout and not rolls_rows else maps
+    return maps.at(layers=[choice.layer]) if choice.layer is not None and choice.rollout else maps
 
 
 class TakeMeasure(Protocol):
@@ -126,18 +126,18 @@ class TakeMeasure(Protocol):
         """
 
 
-def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:
+def measure_by(lens: Lens, inputs: Any, recording: Recording | None) -> TakeMeasure:
     """Return a function that measures the input, or its continuation if there is one."""
     from mixlens.measuring.measure import measure
 
     def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
         if rollout:
-            own = {k: v for k, v in options.items() if k not in ("layers", "per_head")}
+            rollout_options = {k: v for k, v in options.items() if k not in ("layers", "per_head")}
             if recording is not None:
-                own.pop("site")
-            return lens.rollout(name, given if recording is None else recording, **own)
+                rollout_options.pop("site")
+            return lens.rollout(name, inputs if recording is None else recording, **rollout_options)
         maps: MixingMaps | list[MixingMaps] = (
-            lens.measure(name, given, **options)
+            lens.measure(name, inputs, **options)
             if recording is None
             else measure(name, recording, **options)
         )
@@ -147,13 +147,13 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
     return measured
 
 
-def _position(lens: Lens, given: Text, target: int | str) -> int:
+def _position(lens: Lens, inputs: Text, target: int | str) -> int:
     """Return the target's position among the tokens of the model's last stack.
 
     This is the stack that predicts words, such as the decoder of an encoder-decoder model.
     """
     from mixlens.text.tokens import position_of
 
-    recording = lens.record(given)
+    recording = lens.record(inputs)
     row = recording.tokens[recording.structure.stacks[-1].name][0]
     return position_of(target, row, range(len(row)))

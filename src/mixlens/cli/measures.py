@@ -34,14 +34,14 @@ def measures_command(
     """List the measures with their cost, options and citation."""
     from mixlens.measures import list_measures
 
-    chosen = list_measures() if name is None else {name: require_spec(name)}
+    specs = list_measures() if name is None else {name: require_spec(name)}
     if as_json:
-        print_json({key: _as_dict(spec) for key, spec in chosen.items()})
+        print_json({key: _as_dict(spec) for key, spec in specs.items()})
         return
     from rich.console import Console
 
     console = Console(highlight=False)
-    for key, spec in chosen.items():
+    for key, spec in specs.items():
         console.print(key, style="bold")
         for line in _fields(spec, console.width):
             console.print(line, markup=False)

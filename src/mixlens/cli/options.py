@@ -22,16 +22,16 @@ def require_spec(name: str) -> Spec:
     return spec
 
 
-def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
+def measure_options(name: str, words: Sequence[str]) -> dict[str, Any]:
     """Parse `name=value` words into options of one measure."""
     kinds = {option.name: option.kind for option in require_spec(name).options}
-    return read_options(given, kinds, owner=name)
+    return read_options(words, kinds, owner=name)
 
 
-def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) -> dict[str, Any]:
+def read_options(words: Sequence[str], kinds: Mapping[str, str], *, owner: str) -> dict[str, Any]:
     """Parse `name=value` words into options, and convert each value to its declared type."""
     options = {}
-    for word in given:
+    for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise InvalidInput(f"--option {word} has no value. Pass name=value.")
@@ -41,17 +41,17 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
     return options
 
 
-def split_names(given: Sequence[str] | None) -> list[str] | None:
+def split_names(values: Sequence[str] | None) -> list[str] | None:
     """Split repeated or comma-separated names into a list. Return None for "all" or no names."""
-    if given is None or list(given) == ["all"]:
+    if values is None or list(values) == ["all"]:
         return None
-    names = (name.strip() for part in given for name in part.split(","))
+    names = (name.strip() for part in values for name in part.split(","))
     return list(dict.fromkeys(name for name in names if name)) or [""]
 
 
-def number_or_name(given: str) -> int | str:
+def number_or_name(value: str) -> int | str:
     """Return a position as an integer, or any other token unchanged."""
-    return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given
+    return int(value) if re.fullmatch(r"-?\d{1,18}", value) else value
 
 
 def read_value(name: str, value: str, kind: str) -> Any:

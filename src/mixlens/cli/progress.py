@@ -36,9 +36,9 @@ class PlainLines:
             return
         self._last = now
         spent = now - self._start
-        left = f", about {spent / done * (total - done):.0f} s left" if done and total else ""
+        remaining = f", about {spent / done * (total - done):.0f} s left" if done and total else ""
         of_all = f"{done} of {total}" if total else str(done)
-        print(f"{label}: {of_all} after {spent:.0f} s{left}", file=sys.stderr, flush=True)
+        print(f"{label}: {of_all} after {spent:.0f} s{remaining}", file=sys.stderr, flush=True)
 
 
 @contextmanager

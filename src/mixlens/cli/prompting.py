@@ -122,8 +122,8 @@ class Prompting:
     @property
     def by(self) -> By:
         """Return the segments in the form that the `segments` method of maps expects."""
-        own = self.segments in (None, "own", "none")
-        return (self.marks or None) if own else self.segments
+        is_own = self.segments in (None, "own", "none")
+        return (self.marks or None) if is_own else self.segments
 
     def recorded(self, lens: Lens, site: str | None) -> Recording:
         """Record the prompt and its continuation."""
@@ -184,8 +184,8 @@ class Prompting:
         return replace(self, given=messages, marks=marks, documents={})
 
 
-def _has_words(given: Any) -> bool:
-    return isinstance(given, str) and bool(given.strip())
+def _has_words(inputs: Any) -> bool:
+    return isinstance(inputs, str) and bool(inputs.strip())
 
 
 def read_prompting(
@@ -214,28 +214,28 @@ def read_prompting(
     if explain_end and generate is None:
         raise InvalidInput("--explain-end needs --generate. Pass both.")
     _check_segments(segments)
-    given: Any
+    inputs: Any
     marks: Spans = []
     documents: Documents = {}
     if prompt_file is None:
-        given = read_input(text, text_file, target_text)
+        inputs = read_input(text, text_file, target_text)
     elif text is not None or text_file is not None:
         raise InvalidInput("--prompt-file and TEXT are mutually exclusive. Pass one of them.")
     else:
-        given, marks, documents = _from_file(prompt_file)
-    if isinstance(given, list) and not follows:
+        inputs, marks, documents = _from_file(prompt_file)
+    if isinstance(inputs, list) and not follows:
         raise InvalidInput(
             f"--prompt-file {prompt_file} is a chat without an answer. Pass --generate N or"
             " --answer TEXT."
         )
-    if isinstance(given, list) and not chat_template:
+    if isinstance(inputs, list) and not chat_template:
         raise InvalidInput(
             f"--no-chat-template does not work for the chat in {prompt_file}. Pass the prompt in a"
             " plain text file."
         )
-    _check_known(segments, given, known=bool(marks or documents) or follows)
+    _check_known(segments, inputs, has_marks=bool(marks or documents) or follows)
     return Prompting(
-        given=given,
+        given=inputs,
         marks=marks,
         documents=documents,
         generate=generate,
@@ -249,18 +249,18 @@ def read_prompting(
 
 def _check_segments(kind: str | None) -> None:
     """Raise `InvalidInput` if the kind of segments is unknown."""
-    known = [*KINDS, "own", "none"]
-    if kind is not None and kind not in known:
-        raise InvalidInput(no_such("kind of segments", kind, known))
+    kinds = [*KINDS, "own", "none"]
+    if kind is not None and kind not in kinds:
+        raise InvalidInput(no_such("kind of segments", kind, kinds))
 
 
-def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
+def _check_known(kind: str | None, inputs: Any, *, has_marks: bool) -> None:
     """Raise `InvalidInput` if the input does not have segments of this kind."""
-    if kind == "turns" and not isinstance(given, list):
+    if kind == "turns" and not isinstance(inputs, list):
         raise InvalidInput(
             "--segments turns needs a chat. Pass its messages in a .json file with --prompt-file."
         )
-    if kind == "own" and not known:
+    if kind == "own" and not has_marks:
         raise InvalidInput(
             "--segments own needs named segments. Add lines such as === document 1 === to a"
             " --prompt-file, or choose sentences or paragraphs."

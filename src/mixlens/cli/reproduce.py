@@ -132,7 +132,7 @@ def reproduce_command(
     if show_list:
         show_experiments(experiments(), as_json)
         return
-    chosen = _chosen_experiments(wanted, everything)
+    selection = _chosen_experiments(wanted, everything)
     batch = _Batch(
         lens=lens_from(model, device, dtype, trust_remote_code),
         data=data,
@@ -150,32 +150,32 @@ def reproduce_command(
         },
         quiet=as_json,
     )
-    results, failures = _run_all(chosen, batch)
+    results, failures = _run_all(selection, batch)
     if as_json:
         print_json({"results": results, "not_run": failures})
     if not results:
         raise InvalidInput("No experiment could run on this model and data. The reasons are above.")
 
 
-def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
+def _chosen_experiments(requests: list[str] | None, everything: bool) -> list[str]:
     """Return the names of the requested experiments, without duplicates."""
     from mixlens.papers import names, papers, resolve_experiment
 
-    if not wanted:
+    if not requests:
         raise InvalidInput(
             "PAPER/ID is missing. Run `mixlens reproduce --list` for the experiments."
         )
-    chosen: list[str] = []
-    for name in wanted:
+    experiments: list[str] = []
+    for name in requests:
         if name not in papers():
-            chosen.append(resolve_experiment(name))
+            experiments.append(resolve_experiment(name))
         elif everything:
-            chosen += [other for other in names() if other.startswith(f"{name}/")]
+            experiments += [other for other in names() if other.startswith(f"{name}/")]
         else:
             raise InvalidInput(
                 f"{name} is a paper. Pass --all to run all its experiments, or name one ({name}/…)."
             )
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys(experiments))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class _Batch:
     quiet: bool
 
 
-def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _run_all(experiments: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Run the experiments. Return the results, and the errors of the experiments that could not
     run.
 
@@ -198,11 +198,11 @@ def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], di
     """
     results: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
-    for name in chosen:
+    for name in experiments:
         try:
             results.append(_run_one(name, batch))
         except (MixlensError, ImportError) as error:
-            if len(chosen) == 1:
+            if len(experiments) == 1:
                 raise
             failures[name] = str(error)
             print(f"{name} did not run: {error}", file=sys.stderr)
@@ -220,7 +220,7 @@ def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
     dataset = batch.read(path) if spec.kinds else None
     options = _options(module(name).run, batch.option)
     with progress_bar(batch.how["out"]) as progress:
-        done = reproduce(
+        reproduction = reproduce(
             name,
             batch.lens,
             dataset,
@@ -230,18 +230,20 @@ def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
             **options,
         )
     if not batch.quiet:
-        show_result(name, spec, done.result, done.folder, again=done.outcome is None)
-    return {"folder": str(done.folder), **done.result}
+        show_result(
+            name, spec, reproduction.result, reproduction.folder, again=reproduction.outcome is None
+        )
+    return {"folder": str(reproduction.folder), **reproduction.result}
 
 
-def _options(run: Any, given: list[str]) -> dict[str, Any]:
+def _options(run: Any, words: list[str]) -> dict[str, Any]:
     """Parse `name=value` words into options of an experiment, with their declared types."""
     kinds = {
         name: str(p.annotation)
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    return read_options(given, kinds, owner="This experiment")
+    return read_options(words, kinds, owner="This experiment")
 
 
 _VERDICTS = {
@@ -313,20 +315,20 @@ def show_result(
     console.print(f"saved in {folder}", markup=False, style="dim")
 
 
-def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: bool) -> None:
+def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, is_own: bool) -> None:
     """Print the measured numbers.
 
-    `own` means that the model and the data are the same as in the paper. The published numbers are
-    then shown too.
+    `is_own` means that the model and the data are the same as in the paper. The published numbers
+    are then shown too.
     """
     from rich.table import Table
 
-    sides = ("measured", "published") if own else ("measured",)
+    sides = ("measured", "published") if is_own else ("measured",)
     table = Table("", *sides, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for key, pair in numbers.items():
         table.add_row(key, *("" if pair[side] is None else f"{pair[side]:.4g}" for side in sides))
     console.print(table)
-    if not own:
+    if not is_own:
         console.print(
             "not comparable with the paper's numbers, which are for "
             f"{', '.join(spec.models) or 'its own models'} (data: {spec.data})",

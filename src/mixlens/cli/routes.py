@@ -86,11 +86,11 @@ def routes_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show the information flow routes to one token."""
-    given = read_input(text, text_file)
+    inputs = read_input(text, text_file)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
     with heartbeat("measuring flow_routes"):
         graph = lens.routes(
-            given,
+            inputs,
             number_or_name(target),
             threshold=threshold,
             renormalise=not plain,

@@ -297,8 +297,8 @@ def _with_bar(start: Callable[..., Counts], out: AnyPath) -> Counts:
 
         def update(event: dict[str, Any]) -> None:
             if event["event"] == "start":
-                done = event["texts"] + event["errors"]
-                rows.update(done=done, total=event["rows"], before=done)
+                finished = event["texts"] + event["errors"]
+                rows.update(done=finished, total=event["rows"], before=finished)
             elif event["event"] == "shard":
                 rows["done"] += event["rows"]
             progress(rows["done"], rows["total"], rows["before"])
@@ -306,28 +306,28 @@ def _with_bar(start: Callable[..., Counts], out: AnyPath) -> Counts:
         return start(on_event=update)
 
 
-def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]:
+def _options(measures: list[str], assignments: list[str]) -> dict[str, dict[str, Any]]:
     """Parse `measure.name=value` words into options by measure.
 
     If there is only one measure, its name can be left out.
     """
     by_measure: dict[str, list[str]] = {}
-    for word in given:
-        name, dot, rest = word.partition(".")
+    for word in assignments:
+        name, dot, option = word.partition(".")
         if not dot or name not in measures:
             if len(measures) > 1:
                 raise InvalidInput(
                     f"--option {word} does not name a measure. Pass measure.name=value."
                 )
-            name, rest = measures[0], word
-        by_measure.setdefault(name, []).append(rest)
+            name, option = measures[0], word
+        by_measure.setdefault(name, []).append(option)
     return {name: measure_options(name, words) for name, words in by_measure.items()}
 
 
-def _range(given: str) -> tuple[int, int]:
-    first, colon, last = given.partition(":")
+def _range(value: str) -> tuple[int, int]:
+    first, colon, last = value.partition(":")
     if not (colon and first.isdigit() and last.isdigit()):
-        raise InvalidInput(f"--shards {given} is not a range. Pass FIRST:LAST, such as 0:100.")
+        raise InvalidInput(f"--shards {value} is not a range. Pass FIRST:LAST, such as 0:100.")
     return int(first), int(last)
 
 
@@ -344,7 +344,7 @@ def _show(counts: Counts, out: AnyPath, as_json: bool) -> None:
         print(f"{rows} could not be measured{where}")
     if counts.seconds > 0:
         rate = counts.tokens / counts.seconds
-        done = counts.texts + counts.errors
-        left = (counts.rows - done) * counts.seconds / done
-        rest = "" if counts.complete else f"; about {left:.0f} s of work left"
-        print(f"{rate:.0f} tokens per second and worker{rest}")
+        finished = counts.texts + counts.errors
+        seconds_left = (counts.rows - finished) * counts.seconds / finished
+        ending = "" if counts.complete else f"; about {seconds_left:.0f} s of work left"
+        print(f"{rate:.0f} tokens per second and worker{ending}")

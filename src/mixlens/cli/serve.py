@@ -150,8 +150,8 @@ def serve(
         print(f"Anyone who can reach {host} can run these models.", file=sys.stderr)
     app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))
     listener = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    print(f"open http://{shown}:{listener.getsockname()[1]}/", file=sys.stderr)
+    address = f"[{host}]" if ":" in host else host
+    print(f"open http://{address}:{listener.getsockname()[1]}/", file=sys.stderr)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -51,7 +51,7 @@ def span_arguments(
     weights: str | None,
     target: str | None,
     lens: Lens,
-    given: Any,
+    inputs: Any,
     recording: Recording | None,
     site: str | None,
 ) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def span_arguments(
         if recording is None:
             raise InvalidInput("--span needs targets. Pass --target 3-7, or --generate.")
         return arguments
-    held = None if recording is None or recording.targets is None else recording.targets[0]
-    known = lens.record(given, targets=0, site=site) if recording is None else recording
-    row = known.named_targets(known.site if site is None else site, 0)
-    arguments["targets"] = span_positions(target, row, held)
+    answer_places = None if recording is None or recording.targets is None else recording.targets[0]
+    named_recording = lens.record(inputs, targets=0, site=site) if recording is None else recording
+    row = named_recording.named_targets(named_recording.site if site is None else site, 0)
+    arguments["targets"] = span_positions(target, row, answer_places)
     return arguments
 
 
@@ -100,11 +100,11 @@ def _numbers(weights: str) -> list[float]:
         ) from None
 
 
-def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
+def span_positions(target: str, row: TokenRow, answer_places: tuple[int, ...] | None) -> list[int]:
     """Return the positions of a range, a list, or a piece of the text.
 
-    `held` restricts the search for a piece of text to these targets, such as the tokens of an
-    answer. A number that is too large for a position, such as a year, counts as a piece of text.
+    `answer_places` restricts the search for a piece of text to these targets, such as the tokens of
+    an answer. A number that is too large for a position, such as a year, counts as a piece of text.
     """
     if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
         first, last = int(numbers[1]), int(numbers[2])
@@ -119,13 +119,13 @@ def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> 
             f"Cannot search for {target!r}, because the tokens have no text. Pass positions, such "
             "as 3-7."
         )
-    places = range(len(row)) if held is None else held
+    places = range(len(row)) if answer_places is None else answer_places
     matches = [
         (match.start(), match.end())
         for match in re.finditer(re.escape(target), row.text)
         if any(_overlap(row.offsets[place], match.span()) for place in places)
     ]
-    where = "the text" if held is None else "the answer"
+    where = "the text" if answer_places is None else "the answer"
     if not matches:
         raise InvalidInput(
             f"{target!r} is not in {where}. Pass words that are in it, or positions, such as 3-7."

@@ -61,10 +61,10 @@ class HeadWeights:
         """Return the weights of one layer, or raise `InvalidInput` if they were learned on another
         model.
         """
-        layers, own = self.weights.shape
-        if number >= layers or heads != own:
+        layers, weight_heads = self.weights.shape
+        if number >= layers or heads != weight_heads:
             raise InvalidInput(
-                f"The head weights are for {layers} layers with {own} heads, but layer"
+                f"The head weights are for {layers} layers with {weight_heads} heads, but layer"
                 f" {number} of this model has {heads} heads. Fit them on this model with"
                 " `mixlens fit-heads`."
             )

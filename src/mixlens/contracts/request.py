@@ -180,7 +180,7 @@ class Request:
         chosen_site = recording.structure.site(site)
         numbers = whole_numbers(layers, "layers")
         named = targets if isinstance(targets, EachText) else to_list(targets, "targets")
-        chosen = _positions(recording, chosen_site.name, numbers)
+        layer_numbers = _positions(recording, chosen_site.name, numbers)
         rows = None
         if named is not None:
             stack = chosen_site.stack.name
@@ -193,7 +193,7 @@ class Request:
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,
-            layers=chosen,
+            layers=layer_numbers,
             targets=rows,
             per_head=per_head,
             layers_named=layers is not None,

@@ -66,18 +66,20 @@ class Span:
                 raise InvalidInput(
                     f"{name}={number!r} is out of range. Pass a whole number of at least {least}."
                 )
-        drawn = []
+        draws = []
         for row in self.weights:
             order = np.random.default_rng(seed).permutation(len(row)).tolist()
-            drawn.append(sorted(sorted(order, key=lambda place: row[place] == 0)[:count]))
-        pairs = list(zip(drawn, self.weights, targets, strict=True))
+            draws.append(sorted(sorted(order, key=lambda place: row[place] == 0)[:count]))
+        pairs = list(zip(draws, self.weights, targets, strict=True))
         span = Span(
             self.definition,
             tuple(tuple(row[place] for place in places) for places, row, _ in pairs),
             sampled_from=tuple(map(tuple, targets)),
             population=tuple(sum(weight > 0 for weight in row) for row in self.weights),
         )
-        return span, tuple(tuple(own[place] for place in places) for places, _, own in pairs)
+        return span, tuple(
+            tuple(text_targets[place] for place in places) for places, _, text_targets in pairs
+        )
 
     def chosen(self, rule: SpanRule | None) -> str:
         """Return the requested definition, or the default definition for a measure."""
@@ -92,9 +94,9 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
     try:
         if isinstance(weights, Mapping):
             raise TypeError
-        given = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
-        nested = all(isinstance(entry, (list, tuple)) for entry in given) and bool(given)
-        rows = [[float(entry) for entry in row] for row in (given if nested else [given])]
+        entries = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
+        nested = all(isinstance(entry, (list, tuple)) for entry in entries) and bool(entries)
+        rows = [[float(entry) for entry in row] for row in (entries if nested else [entries])]
     except (TypeError, ValueError):
         raise InvalidInput(
             f"weights={weights!r} is not a list of numbers. Pass one weight for each target."

@@ -63,16 +63,18 @@ def read_alignments(
         raise InvalidInput(
             f"base={base!r} is not supported. Pass 0 or 1, the number of the first word."
         )
-    given = Path(path)
-    if not given.exists():
-        raise InvalidInput(f"{given} does not exist. Pass a file or a folder.")
+    folder_or_file = Path(path)
+    if not folder_or_file.exists():
+        raise InvalidInput(f"{folder_or_file} does not exist. Pass a file or a folder.")
     texts, links = (
-        _files_of_folder(given, source, target, gold)
-        if given.is_dir()
-        else _files(given, source, target, gold)
+        _files_of_folder(folder_or_file, source, target, gold)
+        if folder_or_file.is_dir()
+        else _files(folder_or_file, source, target, gold)
     )
-    read = [_text_lines(file) for file in texts]
-    sides = _split(texts[0], read[0]) if len(read) == 1 else _join_sides(texts, read)
+    line_lists = [_text_lines(file) for file in texts]
+    sides = (
+        _split(texts[0], line_lists[0]) if len(line_lists) == 1 else _join_sides(texts, line_lists)
+    )
     aligned, counted_from = read_links(links, len(sides))
     if base is None:
         base = _base(links, aligned, sides) if counted_from is None else counted_from
@@ -138,9 +140,9 @@ def _only(
 ) -> Path:
     fitting = [file for file in files if file.suffix in endings]
     if len(fitting) != 1:
-        seen = ", ".join(file.name for file in fitting) or "none"
+        file_names = ", ".join(file.name for file in fitting) or "none"
         raise InvalidInput(
-            f"{folder} needs one {what} ({', '.join(endings)}), but contains {seen}. "
+            f"{folder} needs one {what} ({', '.join(endings)}), but contains {file_names}. "
             f"Pass {option}=."
         )
     return fitting[0]
@@ -188,8 +190,8 @@ def _join_sides(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_
 
 def _pair(place: str, source: str, target: str) -> _Pair:
     words = tuple(source.split()), tuple(target.split())
-    for side, own in zip(("source", "target"), words, strict=True):
-        if not own:
+    for side, side_words in zip(("source", "target"), words, strict=True):
+        if not side_words:
             raise InvalidInput(f"{place}: the {side} is empty. Remove the sentence from all files.")
     return place, *words
 
@@ -217,7 +219,8 @@ def _example(pair: _Pair, links: Links, base: int) -> Aligned:
                 f" {len(target)} words, from {base}; {place})"
             )
     sure, every = (
-        frozenset((i - base, j - base) for i, j in chosen) for chosen in (links.sure, links.all)
+        frozenset((i - base, j - base) for i, j in links_of_kind)
+        for links_of_kind in (links.sure, links.all)
     )
     return Aligned(
         name=place,

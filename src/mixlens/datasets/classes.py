@@ -27,8 +27,8 @@ LABELS = ("label", "gold_label", "quality", "is_duplicate", "class")
 
 def text_columns(names: Iterable[str]) -> tuple[str, str | None] | None:
     """Return the names of the columns that hold the text and the second text."""
-    known = {None, *names}
-    return next((pair for pair in TEXTS if known.issuperset(pair)), None)
+    present = {None, *names}
+    return next((pair for pair in TEXTS if present.issuperset(pair)), None)
 
 
 def from_fields(name: str, fields: Mapping[str, Any]) -> Example:

@@ -39,10 +39,10 @@ def parse_sentence(name: str, lines: list[str]) -> Tagged:
     tokens = _tokens([line.split("\t") for line in lines if not line.startswith("#")])
     if not tokens:
         raise InvalidInput("the sentence has no words")
-    given = next(
+    text_comment = next(
         (match[1].strip() for line in lines if (match := _TEXT.fullmatch(line.strip()))), None
     )
-    text = given or "".join(form + " " * space for form, _, space in tokens).strip()
+    text = text_comment or "".join(form + " " * space for form, _, space in tokens).strip()
     spans, cursor = [], 0
     for form, _, _ in tokens:
         while cursor < len(text) and text[cursor].isspace():

@@ -61,16 +61,16 @@ class Dataset(Sequence[Example]):
             raise InvalidInput(f"Sample size {count} is out of range. Pass at least 1.")
         if count >= len(self):
             return self
-        chosen: set[int] = set()
+        sampled: set[int] = set()
         shares = _shares(self.groups, count, seed)
         for group, share in shares.items():
             places = [
                 place for place, example in enumerate(self.examples) if example.group == group
             ]
-            chosen.update(
+            sampled.update(
                 sorted(places, key=lambda place: _lot(self.examples[place], seed))[:share]
             )
-        return replace(self, examples=tuple(self.examples[place] for place in sorted(chosen)))
+        return replace(self, examples=tuple(self.examples[place] for place in sorted(sampled)))
 
 
 def digest(examples: Iterable[Example]) -> str:

@@ -65,7 +65,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
         )
     command = [sys.executable, "-m", "mixlens.datasets.espeak", voice, str(words_per_minute)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             input=json.dumps(list(texts)),
             capture_output=True,
@@ -84,7 +84,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
             starts=tuple(map(tuple, each.pop("starts"))),
             **each,
         )
-        for each in json.loads(done.stdout)
+        for each in json.loads(process.stdout)
     ]
 
 

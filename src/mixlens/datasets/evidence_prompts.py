@@ -40,7 +40,7 @@ _SENTENCE = re.compile(r"\S[^.!?\n]*(?:[.!?]+(?=\s|$)|(?=\n)|$)")
 
 def recognises(fields: Collection[str]) -> bool:
     """Return whether records with these fields are prompts with known evidence."""
-    return any(set(fields) >= known for known in (_HOTPOT, _RULER, _TRACLLM))
+    return any(set(fields) >= required for required in (_HOTPOT, _RULER, _TRACLLM))
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
@@ -57,8 +57,8 @@ def read(path: Path) -> Iterator[Example | Refused]:
         )
     for number, record in enumerate(records, 1):
         name = f"{path.name}:{number}"
-        known = record if isinstance(record, dict) else Refused(name, "not a JSON object")
-        yield parse_record(name, known, prompt)
+        entry = record if isinstance(record, dict) else Refused(name, "not a JSON object")
+        yield parse_record(name, entry, prompt)
 
 
 def prompt(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
@@ -153,8 +153,8 @@ def _ruler(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
     else:
         question = text.rfind("\n")  # the last line asks
         spans = [match.span() for match in _SENTENCE.finditer(text[: max(question, 0)])]
-    wanted = re.compile("|".join(rf"(?<!\w){re.escape(output)}(?!\w)" for output in outputs))
-    evidence = [place for place, span in enumerate(spans) if wanted.search(text[slice(*span)])]
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(output)}(?!\w)" for output in outputs))
+    evidence = [place for place, span in enumerate(spans) if pattern.search(text[slice(*span)])]
     needles = [spans[place] for place in evidence]
     return _checked(name, text, spans, evidence, needles, outputs[0])
 

@@ -72,9 +72,9 @@ def _folder(path: Path, kind: str | None) -> Rows:
     if kind == "alignment" or any(file.suffix in LINKS for file in files):
         return _aligned(path)
     for ending in (".jsonl", ".conllu"):
-        chosen = [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
-        if chosen:
-            return _all(chosen, kind)
+        matches = [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
+        if matches:
+            return _all(matches, kind)
     tables = [file for file in files if file.name.removesuffix(".gz").endswith(TABLES)]
     several = tables or sorted(path.glob("*/*.csv"))
     if several and all(evidence.is_table(file) for file in several):
@@ -97,13 +97,13 @@ def _split(folder: Path, files: list[Path]) -> Path:
     split.
     """
     splits = ([file for file in files if file.name.split(".")[0] == split] for split in SPLITS)
-    chosen = files if len(files) == 1 else next(filter(None, splits), [])
-    if len(chosen) != 1:
+    split_files = files if len(files) == 1 else next(filter(None, splits), [])
+    if len(split_files) != 1:
         raise InvalidInput(
             f"{folder} contains {', '.join(file.name for file in files) or 'no file'}. Pass one"
             " file."
         )
-    return chosen[0]
+    return split_files[0]
 
 
 def _is_table(path: Path) -> bool:

@@ -210,8 +210,8 @@ def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
                 thing if kind == 1 else chance.choice(other_things),
             )
         )
-    others = [(who, what, chance.choice(other_places)) for who, what in sorted(pairs)]
-    return _of_facts(words, [(name, thing, place), *others])
+    other_facts = [(who, what, chance.choice(other_places)) for who, what in sorted(pairs)]
+    return _of_facts(words, [(name, thing, place), *other_facts])
 
 
 def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
@@ -247,14 +247,14 @@ def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
     things = chance.sample(words.things, min(len(names), len(words.things)))
     names = names[: len(things)]
     places = [chance.choice(words.places)]
-    others = [word for word in words.places if word != places[0]]
-    places += [chance.choice(others) for _ in names[1:]]
+    decoys = [word for word in words.places if word != places[0]]
+    places += [chance.choice(decoys) for _ in names[1:]]
     who = [words.has.format(name=n, thing=t) for n, t in zip(names, things, strict=True)]
     where = [words.lives.format(name=n, place=p) for n, p in zip(names, places, strict=True)]
-    rest = [sentence for pair in zip(who[1:], where[1:], strict=True) for sentence in pair]
-    while len(rest) < documents - 2:
-        rest.append(chance.choice(words.fillers))
-    listed = [[who[0]], [where[0]], *([sentence] for sentence in rest[: documents - 2])]
+    fillers = [sentence for pair in zip(who[1:], where[1:], strict=True) for sentence in pair]
+    while len(fillers) < documents - 2:
+        fillers.append(chance.choice(words.fillers))
+    listed = [[who[0]], [where[0]], *([sentence] for sentence in fillers[: documents - 2])]
     question = words.asks_thing.format(thing=things[0])
     return _Draft(listed, [(0, who[0]), (1, where[0])], question, f" {places[0]}")
 

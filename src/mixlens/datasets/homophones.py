@@ -112,20 +112,20 @@ def read(address: str) -> list[Spoken]:
     speed = int(options["speed"])
     if not 80 <= speed <= 450:
         raise InvalidInput(f"speed={speed} is out of range (80–450 words per minute).")
-    chosen = list(_sentences(options["language"]))
+    drafts = list(_sentences(options["language"]))
     if options["count"]:
-        random.Random(int(options["seed"])).shuffle(chosen)
-        chosen = chosen[: int(options["count"])]
+        random.Random(int(options["seed"])).shuffle(drafts)
+        drafts = drafts[: int(options["count"])]
     texts = [
         frame.text.format(cue=frame.cues[number], target=pair[number])
-        for frame, pair, cue in chosen
+        for frame, pair, cue in drafts
         for number in (cue, 1 - cue)
     ]
     spoken = speak(texts, VOICES[options["language"]], speed)
     return [
         _example(*sentence, text, one, other)
         for sentence, text, one, other in zip(
-            chosen, texts[::2], spoken[::2], spoken[1::2], strict=True
+            drafts, texts[::2], spoken[::2], spoken[1::2], strict=True
         )
     ]
 

@@ -61,9 +61,9 @@ def parse_hub_name(name: str) -> HubName:
 
 def read(name: str) -> Iterator[Example | Refused]:
     """Return the examples of one split."""
-    wanted, table = _opened(name, streaming=False)
-    group = wanted.config or wanted.path.split("/")[-1]
-    yield from _rows(table, f"{group}/{wanted.split}", group)
+    hub_name, table = _opened(name, streaming=False)
+    group = hub_name.config or hub_name.path.split("/")[-1]
+    yield from _rows(table, f"{group}/{hub_name.split}", group)
 
 
 def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -75,23 +75,23 @@ def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
 
 def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     """Return the parsed address, with a split, and the loaded data set."""
-    wanted = parse_hub_name(name)
+    hub_name = parse_hub_name(name)
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
         raise InvalidInput(
             f"{name} needs the datasets library. Run pip install datasets."
         ) from error
-    which = {"path": wanted.path, "revision": wanted.revision}
-    silent = not os.path.isdir(wanted.path) and hub_is_silent()
+    which = {"path": hub_name.path, "revision": hub_name.revision}
+    silent = not os.path.isdir(hub_name.path) and hub_is_silent()
     with _reasons(name), cache_alone(silent):
-        if wanted.split is None:
-            splits = datasets.get_dataset_split_names(config_name=wanted.config, **which)
-            wanted = wanted._replace(split=_split(name, splits))
+        if hub_name.split is None:
+            splits = datasets.get_dataset_split_names(config_name=hub_name.config, **which)
+            hub_name = hub_name._replace(split=_split(name, splits))
         table = datasets.load_dataset(
-            name=wanted.config, split=wanted.split, streaming=streaming, **which
+            name=hub_name.config, split=hub_name.split, streaming=streaming, **which
         )
-    return wanted, table
+    return hub_name, table
 
 
 @contextmanager
@@ -103,10 +103,10 @@ def _reasons(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # the library passes on errors of its network and file layers
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        known = advice(name)
+        hint = advice(name)
         raise InvalidInput(
             f"{name} could not be loaded from the hub: {hub_refusal(error) or first}"
-            + (f". To get {known}" if known else "")
+            + (f". To get {hint}" if hint else "")
         ) from error
 
 
@@ -136,10 +136,10 @@ def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split(name: str, splits: list[str]) -> str:
-    known = next((split for split in SPLITS if split in splits), None)
-    if known is None:
+    match = next((split for split in SPLITS if split in splits), None)
+    if match is None:
         raise InvalidInput(
             f"{name} has the splits {', '.join(splits)}. Pass one, as in"
             f" {name}:{splits[0] if splits else 'train'}."
         )
-    return known
+    return match

@@ -153,8 +153,8 @@ def _filesystem() -> S3FileSystem:
         raise MissingExtra("pyarrow", "corpus") from error
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     scheme, _, server = os.environ.get("AWS_ENDPOINT_URL", "").rpartition("://")
-    own = {"endpoint_override": server, "scheme": scheme or "https"} if server else {}
-    return S3FileSystem(region=region, **own)
+    server_options = {"endpoint_override": server, "scheme": scheme or "https"} if server else {}
+    return S3FileSystem(region=region, **server_options)
 
 
 @contextlib.contextmanager

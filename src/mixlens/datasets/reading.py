@@ -51,17 +51,17 @@ def read(
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
     if str(path).startswith("generated:"):
-        made = homophones if homophones.recognises(str(path)) else generated_prompts
-        data = dataset(str(path), made.read(str(path)), kind, origin=str(path))
+        generator = homophones if homophones.recognises(str(path)) else generated_prompts
+        data = dataset(str(path), generator.read(str(path)), kind, origin=str(path))
     elif str(path).startswith("hf:"):
         data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:
         place = Path(path).expanduser()
         if not place.exists():
-            known = advice(str(path))
+            hint = advice(str(path))
             raise InvalidInput(
                 f"{path} does not exist. "
-                + (f"To get {known}" if known else "Pass a file or a folder.")
+                + (f"To get {hint}" if hint else "Pass a file or a folder.")
             )
         data = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
     return data if sample is None else data.sample(sample, seed)

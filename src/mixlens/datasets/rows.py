@@ -93,19 +93,21 @@ def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> Tex
 
 
 def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
-    own = None if columns.id is None else fields.get(columns.id)
-    if own is not None and _is_unicode(own):
-        name = str(own)
-    wanted = columns.text or next((key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0])
-    text = fields.get(wanted)
+    row_id = None if columns.id is None else fields.get(columns.id)
+    if row_id is not None and _is_unicode(row_id):
+        name = str(row_id)
+    column_name = columns.text or next(
+        (key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0]
+    )
+    text = fields.get(column_name)
     named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
     missing = [column for column in named if fields.get(column) is None]
-    if wanted not in fields:
-        reason = f"no column {wanted!r} among {', '.join(map(str, fields))}"
+    if column_name not in fields:
+        reason = f"no column {column_name!r} among {', '.join(map(str, fields))}"
     elif text is None:
-        reason = f"column {wanted!r} is empty"
+        reason = f"column {column_name!r} is empty"
     elif not isinstance(text, str):
-        reason = f"column {wanted!r} holds {type(text).__name__} instead of text"
+        reason = f"column {column_name!r} holds {type(text).__name__} instead of text"
     elif not text.strip():
         reason = "empty"
     elif "\0" in text:

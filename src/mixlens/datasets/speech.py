@@ -83,29 +83,29 @@ def to_bytes(samples: np.ndarray, rate: int) -> bytes:
 def waveform(audio: bytes, rate: int = RATE) -> np.ndarray:
     """Return stored audio as floats from -1 to 1, with `rate` samples per second."""
     samples = np.frombuffer(audio, "<i2") / _SIZE
-    made: np.ndarray = resample(samples, RATE, rate).astype(np.float32)
-    return made
+    resampled: np.ndarray = resample(samples, RATE, rate).astype(np.float32)
+    return resampled
 
 
-def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
     """Return samples at a different rate, resampled by truncating or padding their spectrum."""
-    if rate == wanted or not len(samples):
+    if rate == new_rate or not len(samples):
         return samples
-    length = max(1, round(len(samples) * wanted / rate))
+    length = max(1, round(len(samples) * new_rate / rate))
     spectrum = np.fft.rfft(samples)[: length // 2 + 1]
-    made: np.ndarray = np.fft.irfft(spectrum, length) * (length / len(samples))
-    return made
+    resampled: np.ndarray = np.fft.irfft(spectrum, length) * (length / len(samples))
+    return resampled
 
 
-def _audio(given: Any, folder: Path | None) -> bytes:
-    if isinstance(given, Mapping) and "array" in given:
-        samples, rate = np.asarray(given["array"], np.float64), given.get("sampling_rate")
+def _audio(audio: Any, folder: Path | None) -> bytes:
+    if isinstance(audio, Mapping) and "array" in audio:
+        samples, rate = np.asarray(audio["array"], np.float64), audio.get("sampling_rate")
         if samples.ndim != 1 or not len(samples) or not isinstance(rate, int) or rate < 1:
             raise InvalidInput("audio needs samples of one channel, and a sampling_rate")
         if not np.isfinite(samples).all() or np.abs(samples).max() > 1:
             raise InvalidInput("audio has samples outside [-1, 1]")
         return to_bytes(samples, rate)
-    path = given.get("path") if isinstance(given, Mapping) else given
+    path = audio.get("path") if isinstance(audio, Mapping) else audio
     if not isinstance(path, str) or not path:
         raise InvalidInput("audio is neither a path nor an object with array and sampling_rate")
     return read_wav((folder or Path()) / path)
@@ -165,10 +165,10 @@ def _times(intervals: Sequence[Any], seconds: float) -> tuple[tuple[float, float
 
 
 def _numbers(row: Mapping[str, Any], key: str, count: int) -> tuple[int, ...]:
-    given = row.get(key)
-    if given is None and isinstance(row.get(f"{key}_indices"), Mapping):
-        given = row[f"{key}_indices"].get("enc")
-    places = given if isinstance(given, list) else [given]
+    value = row.get(key)
+    if value is None and isinstance(row.get(f"{key}_indices"), Mapping):
+        value = row[f"{key}_indices"].get("enc")
+    places = value if isinstance(value, list) else [value]
     if not places or not all(isinstance(each, int) and 0 <= each < count for each in places):
         raise InvalidInput(f"{key} must be word indices in the range 0–{count - 1}")
     return tuple(sorted(set(places)))

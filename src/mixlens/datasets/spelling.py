@@ -41,7 +41,7 @@ WRITTEN = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "@-@": "-", "@,@": 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[Span]]:
     """Return the plain text and the span of each word."""
-    text, spans, joined, quoted = "", [], True, False
+    text, spans, is_joined, quoted = "", [], True, False
     for word in words:
         opens, closes = (
             word in NO_SPACE_AFTER or word == "-LRB-",
@@ -50,10 +50,10 @@ def join_words(words: Sequence[str]) -> tuple[str, list[Span]]:
         if word == '"':  # opening and closing quotes look the same, so they alternate
             opens, closes, quoted = not quoted, quoted, not quoted
         inside = word in ("@-@", "@,@", "@.@")
-        if not (joined or closes or inside):
+        if not (is_joined or closes or inside):
             text += " "
-        written = WRITTEN.get(word, word)
-        spans.append((len(text), len(text) + len(written)))
-        text += written
-        joined = opens or inside
+        spelling = WRITTEN.get(word, word)
+        spans.append((len(text), len(text) + len(spelling)))
+        text += spelling
+        is_joined = opens or inside
     return text, spans

@@ -33,17 +33,17 @@ def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
     text, target, foil = (_word(fields, key) for key in ("text", "target", "foil"))
     if target == foil:
         raise InvalidInput(f"target and foil are the same word {target!r}")
-    written = _target_place(text, target, fields.get("position"))
-    cues = [_cue(text, cue, written) for cue in _list_cues(fields.get("cue"))]
-    longer = len(target) - (written[1] - written[0])  # span of the mask
+    target_span = _target_place(text, target, fields.get("position"))
+    cues = [_cue(text, cue, target_span) for cue in _list_cues(fields.get("cue"))]
+    longer = len(target) - (target_span[1] - target_span[0])  # span of the mask
     return Agreement(
         name=name,
-        text=text[: written[0]] + target + text[written[1] :],
+        text=text[: target_span[0]] + target + text[target_span[1] :],
         group=_optional(fields, "group"),
-        place=(written[0], written[0] + len(target)),
+        place=(target_span[0], target_span[0] + len(target)),
         foil=foil,
         cues=tuple(
-            (first + longer, last + longer) if first >= written[1] else (first, last)
+            (first + longer, last + longer) if first >= target_span[1] else (first, last)
             for first, last in cues
         ),
         label=_optional(fields, "label"),

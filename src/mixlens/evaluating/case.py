@@ -77,8 +77,10 @@ class Case:
     @property
     def bytes_of_maps(self) -> int:
         """Return the number of bytes that the cached maps take up."""
-        own = sum(maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values())
-        return own + sum(case.bytes_of_maps for case in self._others.values())
+        cached_bytes = sum(
+            maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values()
+        )
+        return cached_bytes + sum(case.bytes_of_maps for case in self._others.values())
 
     @cached_property
     def given(self) -> Any:
@@ -211,14 +213,14 @@ class Case:
         """Return the maps of a measure with these options. The maps are cached."""
         key = (measure, repr(sorted(options.items())))
         if key not in self._maps:
-            chosen = {**self.options.get(measure, {}), **options}
+            settings = {**self.options.get(measure, {}), **options}
             if spec_of(measure).explains_output:
-                chosen = {**self.explain, **chosen}
+                settings = {**self.explain, **settings}
             elif isinstance(self.example, Aligned):
-                chosen.setdefault("site", "cross")
-            others = self._sharing(measure, options)
-            if not others or not self._measure_together([measure, *others], options):
-                maps = measured(measure, self.recording, **chosen)
+                settings.setdefault("site", "cross")
+            group = self._sharing(measure, options)
+            if not group or not self._measure_together([measure, *group], options):
+                maps = measured(measure, self.recording, **settings)
                 assert not isinstance(maps, list)
                 self._maps[key] = maps
         return self._maps[key]

@@ -104,11 +104,11 @@ class Result:
         bootstrap interval.
         """
         values = np.asarray(per_example, np.float64)
-        known = values[~np.isnan(values)]
+        numbers = values[~np.isnan(values)]
         if value is None:
-            value = float(known.mean()) if len(known) else math.nan
+            value = float(numbers.mean()) if len(numbers) else math.nan
         if interval is None:
-            interval = interval_of(known, seed=seed)
+            interval = interval_of(numbers, seed=seed)
         return cls(value, values, interval, spec.direction, spec.chance, dict(details or {}))
 
     def to_dict(self) -> dict[str, Any]:

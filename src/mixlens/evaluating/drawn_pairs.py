@@ -31,8 +31,8 @@ def lowest(
     if count <= keep:
         return np.arange(count), priorities, 1.0
     order = np.argpartition(priorities, keep)
-    chosen = np.sort(order[:keep])
-    return chosen, priorities[chosen], float(priorities[order[keep]])
+    places = np.sort(order[:keep])
+    return places, priorities[places], float(priorities[order[keep]])
 
 
 def joint_sample(
@@ -43,10 +43,12 @@ def joint_sample(
     The joint sample of all texts contains at most `most` items.
     """
     least = min(thresholds, default=1.0)
-    every = np.concatenate([own[own < least] for own in priorities])
+    every = np.concatenate(
+        [text_priorities[text_priorities < least] for text_priorities in priorities]
+    )
     if most is not None and len(every) > most:
         least = float(np.partition(every, most)[most])
-    return [own < least for own in priorities]
+    return [text_priorities < least for text_priorities in priorities]
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,10 @@ class DrawnPairs:
         pairs, places, priorities, thresholds = [], [], [], []
         for kind in range(len(CATEGORIES)):
             at = np.argwhere(visible & (kinds == kind))
-            chosen, priority, threshold = lowest(math.prod(shape) * len(at), keep, generator)
-            layer, head, pair = np.unravel_index(chosen, (*shape, max(1, len(at))))
-            unknown = np.full(len(chosen), np.nan)
-            pairs.append(np.stack([np.full(len(chosen), kind), layer, head, unknown, unknown], -1))
+            entries, priority, threshold = lowest(math.prod(shape) * len(at), keep, generator)
+            layer, head, pair = np.unravel_index(entries, (*shape, max(1, len(at))))
+            unknown = np.full(len(entries), np.nan)
+            pairs.append(np.stack([np.full(len(entries), kind), layer, head, unknown, unknown], -1))
             places.append(at[pair])
             priorities.append(priority)
             thresholds.append(threshold)
@@ -87,9 +89,12 @@ class DrawnPairs:
 
     def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
         """Store the weights and norms of the sampled pairs that belong to one layer."""
-        own = self.pairs[:, 1] == layer
-        head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
-        self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
+        in_layer = self.pairs[:, 1] == layer
+        head, (target, source) = self.pairs[in_layer, 2].astype(int), self.places[in_layer].T
+        self.pairs[in_layer, 3], self.pairs[in_layer, 4] = (
+            weights[head, target, source],
+            sizes[head, source],
+        )
 
 
 def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
@@ -97,19 +102,22 @@ def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str,
 
     The sample contains at most `most` pairs of each category.
     """
-    kept = []
+    tables = []
     for kind in range(len(CATEGORIES)):
-        own = [seen["pairs"][:, 0] == kind for seen in observations]
-        chosen = joint_sample(
-            [seen["priority"][mine] for seen, mine in zip(observations, own, strict=True)],
-            [float(seen["threshold"][kind]) for seen in observations],
+        masks = [observation["pairs"][:, 0] == kind for observation in observations]
+        samples = joint_sample(
+            [
+                observation["priority"][mine]
+                for observation, mine in zip(observations, masks, strict=True)
+            ],
+            [float(observation["threshold"][kind]) for observation in observations],
             most,
         )
-        kept += [
-            seen["pairs"][mine][taken]
-            for seen, mine, taken in zip(observations, own, chosen, strict=True)
+        tables += [
+            observation["pairs"][mine][sample]
+            for observation, mine, sample in zip(observations, masks, samples, strict=True)
         ]
-    columns = np.concatenate(kept).T
+    columns = np.concatenate(tables).T
     return {
         name: column.astype(int) if name in ("category", "layer", "head") else column
         for name, column in zip(

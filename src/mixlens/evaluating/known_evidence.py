@@ -76,13 +76,13 @@ class KnownEvidence:
         return self.answered and not self._answered(self.prompt.without(self.needles))
 
     def _answered(self, prompt: Sequence[int]) -> bool:
-        wanted = list(self.prompt.answer_ids)
+        answer_ids = list(self.prompt.answer_ids)
 
-        def read(logits: Tensor) -> bool:
-            return bool(logits.argmax(-1).tolist() == wanted)
+        def is_answer(logits: Tensor) -> bool:
+            return bool(logits.argmax(-1).tolist() == answer_ids)
 
         model, tokenizer = self.case.lens.model, self.case.lens.tokenizer
-        return read_answers(model, tokenizer, [prompt], wanted, read)[0]
+        return read_answers(model, tokenizer, [prompt], answer_ids, is_answer)[0]
 
     def log_probabilities(self, removed: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log-probability of the answer after removing each set of documents.

@@ -65,10 +65,10 @@ def blockwise(
     for start, stop in itertools.pairwise(ends):
         if len(np.unique(labels[:start])) < classes:
             continue
-        made = fit(states[:start], labels[:start], states[start:stop], classes)
+        block_probabilities = fit(states[:start], labels[:start], states[start:stop], classes)
         if probabilities is None:
-            probabilities = np.full((len(made), len(labels), classes), 1 / classes)
-        probabilities[:, start:stop] = made
+            probabilities = np.full((len(block_probabilities), len(labels), classes), 1 / classes)
+        probabilities[:, start:stop] = block_probabilities
     return (
         np.full((1, len(labels), classes), 1 / classes) if probabilities is None else probabilities
     )
@@ -76,11 +76,11 @@ def blockwise(
 
 def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the cost of each label in bits, [..., example]."""
-    taken = np.take_along_axis(
+    label_probabilities = np.take_along_axis(
         probabilities, np.broadcast_to(labels[:, None], (*probabilities.shape[:-1], 1)), -1
     )
     with np.errstate(divide="ignore"):
-        cost: np.ndarray = -np.log2(taken[..., 0])
+        cost: np.ndarray = -np.log2(label_probabilities[..., 0])
     return cost
 
 
@@ -98,12 +98,12 @@ def mixed_bits(costs: np.ndarray) -> np.ndarray:
 
 
 def logistic(
-    states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int
+    states: np.ndarray, labels: np.ndarray, new_states: np.ndarray, classes: int
 ) -> np.ndarray:
     """Fit a logistic regression for each regularisation strength, on standardised states.
 
     The states are scaled so that their norm is about one. Return the class probabilities of
-    `others`.
+    `new_states`.
     """
     try:
         from sklearn.linear_model import LogisticRegression
@@ -111,12 +111,12 @@ def logistic(
         raise MissingExtra("scikit-learn") from error
     mean, spread = states.mean(0), states.std(0)
     scale = np.where(spread > 0, spread, 1) * math.sqrt(states.shape[1])
-    known, asked = (states - mean) / scale, (others - mean) / scale
-    if len(known) < known.shape[1]:  # directions orthogonal to all training states have no weight
-        basis = np.linalg.svd(known, full_matrices=False)[2]
-        known, asked = known @ basis.T, asked @ basis.T
+    train, test = (states - mean) / scale, (new_states - mean) / scale
+    if len(train) < train.shape[1]:  # directions orthogonal to all training states have no weight
+        basis = np.linalg.svd(train, full_matrices=False)[2]
+        train, test = train @ basis.T, test @ basis.T
     probes = [LogisticRegression(C=c, max_iter=1000) for c in STRENGTHS]  # type: ignore[no-untyped-call]
-    return np.stack([probe.fit(known, labels).predict_proba(asked) for probe in probes])
+    return np.stack([probe.fit(train, labels).predict_proba(test) for probe in probes])
 
 
 def label_bits(labels: np.ndarray, classes: int) -> float:
@@ -124,10 +124,10 @@ def label_bits(labels: np.ndarray, classes: int) -> float:
 
     The length shows how many bits unequal class frequencies save.
     """
-    seen, total = np.full(classes, 0.5), 0.0
+    counts, total = np.full(classes, 0.5), 0.0
     for label in labels:
-        total -= math.log2(seen[label] / seen.sum())
-        seen[label] += 1
+        total -= math.log2(counts[label] / counts.sum())
+        counts[label] += 1
     return total
 
 
@@ -152,10 +152,10 @@ def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) ->
 
 
 def released_fit(
-    states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int, *, seed: int = 0
+    states: np.ndarray, labels: np.ndarray, new_states: np.ndarray, classes: int, *, seed: int = 0
 ) -> np.ndarray:
     """Train the released probe, and return its class probabilities [1, example, class] for
-    `others`.
+    `new_states`.
     """
     import torch
     from torch import nn
@@ -172,22 +172,22 @@ def released_fit(
             nn.Softmax(-1),
         )
         optimiser = torch.optim.AdamW(probe.parameters(), lr=_RATE, weight_decay=0.0)
-        given, wanted = (
+        inputs, classes_of_inputs = (
             torch.tensor(states, dtype=torch.float32),
             torch.tensor(labels, dtype=torch.long),
         )
-        starts = range(0, len(given), _BATCH)
+        starts = range(0, len(inputs), _BATCH)
         for step, start in enumerate(starts):
             optimiser.param_groups[0]["lr"] = _RATE * (1 - step / len(starts))
             loss = nn.functional.cross_entropy(
-                probe(given[start : start + _BATCH]), wanted[start : start + _BATCH]
+                probe(inputs[start : start + _BATCH]), classes_of_inputs[start : start + _BATCH]
             )
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         probe.eval()
         with torch.no_grad():
-            made: np.ndarray = (
-                probe(torch.tensor(others, dtype=torch.float32)).double().numpy()[None]
+            result: np.ndarray = (
+                probe(torch.tensor(new_states, dtype=torch.float32)).double().numpy()[None]
             )
-    return made
+    return result

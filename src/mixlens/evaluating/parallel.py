@@ -46,11 +46,11 @@ def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
             "encoder-decoder model."
         )
     ids, source = _side(lens.tokenizer, example.source, "text")
-    wanted, target = _side(lens.tokenizer, example.target, "text_target")
+    target_ids, target = _side(lens.tokenizer, example.target, "text_target")
     last = target[-1][1]
-    if len(wanted) == last:  # the end token is produced, but never consumed
-        wanted.append(_end_mark(lens.tokenizer))
-    produced = wanted[: last + 1]
+    if len(target_ids) == last:  # the end token is produced, but never consumed
+        target_ids.append(_end_mark(lens.tokenizer))
+    produced = target_ids[: last + 1]
     tensors = {
         "input_ids": torch.tensor([ids]),
         "attention_mask": torch.ones(1, len(ids), dtype=torch.long),

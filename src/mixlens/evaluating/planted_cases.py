@@ -130,17 +130,17 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     )  # four heads; GPT-2 normalises their input
     first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
     second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
-    own = passes == "word"
-    taken = "position 4's own word" if own else "the copied word"
+    copies_own = passes == "word"
+    content = "position 4's own word" if copies_own else "the copied word"
     return Planted(
         name=name,
         planted=(
             "position 4 copies the word at position 1 and keeps its own word with the same"
-            f" strength. In the next layer, the target copies only {taken}"
+            f" strength. In the next layer, the target copies only {content}"
         ),
         plan=Blueprint([first, second]),
         ids=_text((C, 0), (B, 1), (TARGET, 2)),
-        sources=frozenset({B if own else C}),
+        sources=frozenset({B if copies_own else C}),
         architecture=architecture,
     )
 

@@ -65,10 +65,10 @@ def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
     """Return the query and key weights of a head in which target `t` attends to `at[t]`. Every
     other token attends to itself.
     """
-    wanted = torch.eye(TOKENS, dtype=torch.float64)
+    pattern = torch.eye(TOKENS, dtype=torch.float64)
     for target, source in at.items():
-        wanted[:, target] = torch.eye(TOKENS, dtype=torch.float64)[source]
-    return _SHARP * wanted @ block("place"), block("place")
+        pattern[:, target] = torch.eye(TOKENS, dtype=torch.float64)[source]
+    return _SHARP * pattern @ block("place"), block("place")
 
 
 def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor, Tensor]:
@@ -154,27 +154,27 @@ def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, 
     def padded(part: Tensor) -> Tensor:
         return nn.functional.pad(part, (0, 0, 0, d_head - len(part)))
 
-    def joined(part: Callable[[PlantedHead], Tensor]) -> Tensor:
+    def join_heads(part: Callable[[PlantedHead], Tensor]) -> Tensor:
         idle = [torch.zeros(d_head, part(layer.heads[0]).shape[1], dtype=torch.float64)] * (
             heads - len(layer.heads)
         )
         return torch.cat([*(padded(part(head)) for head in layer.heads), *idle])
 
-    read = channels().T
-    output = joined(lambda head: head.output.T).T
+    channel_rows = channels().T
+    output = join_heads(lambda head: head.output.T).T
     return (
-        joined(lambda h: h.query) @ read,
-        joined(lambda h: h.key) @ read,
-        joined(lambda h: h.value) @ read,
+        join_heads(lambda h: h.query) @ channel_rows,
+        join_heads(lambda h: h.key) @ channel_rows,
+        join_heads(lambda h: h.value) @ channel_rows,
         output,
     )
 
 
 def _perceptron(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
     """Return the first and second weight of an MLP: relu(x) - relu(-x) = x, then the linear map."""
-    read = channels().T
+    channel_rows = channels().T
     return (
-        torch.cat([read, -read]),
+        torch.cat([channel_rows, -channel_rows]),
         channels()
         @ layer.perceptron
         @ torch.cat([torch.eye(FEATURES), -torch.eye(FEATURES)], 1).double(),
@@ -212,13 +212,13 @@ def _fill_bert(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> No
     model.bert.embeddings.position_embeddings.weight[:TOKENS] = weights["place"].T
     model.classifier.weight.copy_(weights["classifier"])
     for module, layer in zip(model.bert.encoder.layer, plan.layers, strict=True):
-        own = module.attention.self
+        attention = module.attention.self
         query, key, value, output = _stacked(layer, plan.d_head)
         first, second = _perceptron(layer)
         for linear, weight in (
-            (own.query, query),
-            (own.key, key),
-            (own.value, value),
+            (attention.query, query),
+            (attention.key, key),
+            (attention.value, value),
             (module.attention.output.dense, output),
             (module.intermediate.dense, first),
             (module.output.dense, second),

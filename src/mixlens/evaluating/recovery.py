@@ -30,24 +30,24 @@ def recovery(
     documents: Sequence[Sequence[int]],
     evidence: Sequence[int],
     needles: Sequence[int],
-    counted: Sequence[int],
+    candidates: Sequence[int],
     *,
     share: float = 0.1,
 ) -> Recovery:
     """Compare the scores of prompt tokens with the known evidence.
 
     `documents` lists the tokens of each document, and `evidence` the indices of the documents with
-    evidence. `needles` are the tokens of the evidence. `counted` lists the tokens to rank.
+    evidence. `needles` are the tokens of the evidence. `candidates` lists the tokens to rank.
     """
     sums = np.array([float(scores[list(tokens)].sum()) for tokens in documents])
-    wanted = np.zeros(len(sums), bool)
-    wanted[list(evidence)] = True
-    tokens = np.asarray(counted)
+    is_evidence = np.zeros(len(sums), bool)
+    is_evidence[list(evidence)] = True
+    tokens = np.asarray(candidates)
     gold = np.isin(tokens, list(needles))
     positive = np.maximum(scores[tokens], 0.0)  # negative scores count as none
     return Recovery(
-        recall=expected_recall(sums, wanted, int(wanted.sum())),
-        first=expected_recall(sums, wanted, 1) * wanted.sum(),
+        recall=expected_recall(sums, is_evidence, int(is_evidence.sum())),
+        first=expected_recall(sums, is_evidence, 1) * is_evidence.sum(),
         reciprocal_rank=reciprocal_rank(sums, list(evidence)),
         token_recovery=expected_recall(positive, gold, math.ceil(share * len(tokens))),
     )
@@ -76,24 +76,24 @@ def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
     return expected_reciprocal(int((scores > best).sum()), int(tied.sum()), right)
 
 
-def expected_recall(scores: np.ndarray, wanted: np.ndarray, best: int) -> float:
+def expected_recall(scores: np.ndarray, is_evidence: np.ndarray, best: int) -> float:
     """Return the expected recall of the wanted entries among the `best` highest scores."""
     order = np.sort(scores)[::-1]
     bar = order[best - 1]
     above, tied = scores > bar, scores == bar
     places = best - int(above.sum())
-    recovered = float((above & wanted).sum()) + places * float((tied & wanted).sum()) / float(
-        tied.sum()
-    )
-    return recovered / float(wanted.sum())
+    recovered = float((above & is_evidence).sum()) + places * float(
+        (tied & is_evidence).sum()
+    ) / float(tied.sum())
+    return recovered / float(is_evidence.sum())
 
 
 def overlap_scores(documents: Sequence[str], question: str) -> np.ndarray:
     """Return the scores of the lexical baseline: the number of words that each document shares with
     the question and the answer.
     """
-    wanted = _words(question)
-    return np.array([len(wanted & _words(text)) for text in documents], np.float64)
+    question_words = _words(question)
+    return np.array([len(question_words & _words(text)) for text in documents], np.float64)
 
 
 def _words(text: str) -> set[str]:

@@ -37,14 +37,14 @@ def special(case: Case) -> np.ndarray:
     )
 
 
-def select_sources(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
+def select_sources(case: Case, *, special_tokens: bool, include_target: bool) -> np.ndarray:
     """Return a boolean mask [source] of the sources to compare.
 
     The mask includes all words and, if requested, special tokens and the target itself (the mask
     token or [CLS]).
     """
     counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
-    counts[case.target] = own
+    counts[case.target] = include_target
     return counts
 
 
@@ -95,9 +95,12 @@ def mean_and_spread(spec: EvaluationSpec, observations: Sequence[float]) -> Resu
     texts, which papers print after ±.
     """
     values = np.asarray(observations, np.float64)
-    known = values[~np.isnan(values)]
+    numbers = values[~np.isnan(values)]
     return Result.of(
         spec,
         values,
-        details={"std": float(known.std()) if len(known) else math.nan, "examples": len(known)},
+        details={
+            "std": float(numbers.std()) if len(numbers) else math.nan,
+            "examples": len(numbers),
+        },
     )

@@ -26,12 +26,13 @@ def hidden_states(
     """
     recorded = case.recording.layers(site)
     count = len(case.recording.target_tokens(site, 0))
-    taken = list(range(len(recorded) + 1)) if layers is None else list(layers)
-    if any(not 0 <= layer <= len(recorded) for layer in taken):
+    numbers = list(range(len(recorded) + 1)) if layers is None else list(layers)
+    if any(not 0 <= layer <= len(recorded) for layer in numbers):
         raise InvalidInput(
-            f"Layers {taken} are out of range. Pass numbers from 0 (the input) to {len(recorded)}."
+            f"Layers {numbers} are out of range. "
+            f"Pass numbers from 0 (the input) to {len(recorded)}."
         )
-    states = [recorded[0].input if layer == 0 else recorded[layer - 1].output for layer in taken]
+    states = [recorded[0].input if layer == 0 else recorded[layer - 1].output for layer in numbers]
     return np.stack([state[0, :count].detach().cpu().numpy() for state in states])
 
 

@@ -28,8 +28,8 @@ def interval_of(
 ) -> tuple[float, float]:
     """Return a percentile bootstrap interval over the first axis of `values` [example, ...].
 
-    `statistic(drawn)` returns one number for each sample of `drawn` [draw, example, ...]; the
-    default is the mean. With fewer than two examples the interval is (nan, nan).
+    `statistic(resamples)` returns one number for each sample of `resamples` [draw, example, ...];
+    the default is the mean. With fewer than two examples the interval is (nan, nan).
     """
     values = np.asarray(values, np.float64)
     if len(values) < 2:
@@ -39,13 +39,13 @@ def interval_of(
     estimates = []
     for start in range(0, RESAMPLES, at_once):
         draws = min(at_once, RESAMPLES - start)
-        drawn = values[generator.integers(0, len(values), (draws, len(values)))]
-        estimates.append(drawn.mean(1) if statistic is None else statistic(drawn))
-    known = np.concatenate(estimates)
-    known = known[~np.isnan(known)]
-    if not known.size:
+        resamples = values[generator.integers(0, len(values), (draws, len(values)))]
+        estimates.append(resamples.mean(1) if statistic is None else statistic(resamples))
+    finite_estimates = np.concatenate(estimates)
+    finite_estimates = finite_estimates[~np.isnan(finite_estimates)]
+    if not finite_estimates.size:
         return math.nan, math.nan
-    low, high = np.quantile(known, _ENDS)
+    low, high = np.quantile(finite_estimates, _ENDS)
     return float(low), float(high)
 
 
@@ -80,11 +80,11 @@ def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """Return p-values with Holm's correction for multiple tests. NaN stays NaN."""
     values = np.asarray(p_values, np.float64)
-    known = np.flatnonzero(~np.isnan(values))
+    number_places = np.flatnonzero(~np.isnan(values))
     raised = values.copy()
     largest = 0.0
-    for rank, place in enumerate(known[np.argsort(values[known], kind="stable")]):
-        largest = max(largest, min(1.0, float(values[place]) * (len(known) - rank)))
+    for rank, place in enumerate(number_places[np.argsort(values[number_places], kind="stable")]):
+        largest = max(largest, min(1.0, float(values[place]) * (len(number_places) - rank)))
         raised[place] = largest
     return [float(value) for value in raised]
 
@@ -92,9 +92,9 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
 def nan_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Return the mean over the first axis, ignoring NaN. The mean is NaN if all values are NaN."""
     array = np.asarray(values, np.float64)
-    known = ~np.isnan(array)
-    mean: np.ndarray = np.where(known, array, 0).sum(0) / np.where(
-        known.any(0), known.sum(0), np.nan
+    is_number = ~np.isnan(array)
+    mean: np.ndarray = np.where(is_number, array, 0).sum(0) / np.where(
+        is_number.any(0), is_number.sum(0), np.nan
     )
     return mean
 

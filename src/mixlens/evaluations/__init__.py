@@ -65,19 +65,19 @@ def evaluations() -> dict[str, EvaluationSpec]:
     return {name: entry.SPEC for name, entry in EVALUATIONS.entries().items()}
 
 
-def evaluate(name: str, *given: Any, **options: Any) -> Result:
+def evaluate(name: str, *arguments: Any, **options: Any) -> Result:
     """Run the `evaluate` function of one evaluation. Its docstring lists the arguments."""
-    result: Result = module(name).evaluate(*given, **options)
+    result: Result = module(name).evaluate(*arguments, **options)
     return result
 
 
 def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:
     """Combine the observations of all texts into the result of one evaluation."""
-    own = getattr(module(name), "conclude", None)
-    if own is None:
+    combine = getattr(module(name), "conclude", None)
+    if combine is None:
         return Result.of(module(name).SPEC, list(observations))
-    known = inspect.signature(own).parameters
-    result: Result = own(
-        list(observations), **{key: value for key, value in options.items() if key in known}
+    accepted = inspect.signature(combine).parameters
+    result: Result = combine(
+        list(observations), **{key: value for key, value in options.items() if key in accepted}
     )
     return result

@@ -54,8 +54,8 @@ def observe(case: Case) -> dict[str, Any]:
         raise InvalidInput(
             f"{example.kind} examples have no right answer. Use agreement or classification data."
         )
-    wanted = select_explained(case.recording, label=example.label, of="logit").chosen[0]
-    right = bool(select_explained(case.recording, of="logit").chosen[0] == wanted)
+    label_id = select_explained(case.recording, label=example.label, of="logit").chosen[0]
+    right = bool(select_explained(case.recording, of="logit").chosen[0] == label_id)
     return {"value": float(right), "label": example.label}
 
 
@@ -64,9 +64,11 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
     `chance` is the accuracy of a model that ignores the texts.
     """
-    labels = Counter(seen["label"] for seen in observations if seen["label"] is not None)
+    labels = Counter(
+        observation["label"] for observation in observations if observation["label"] is not None
+    )
     chance = max(labels.values()) / labels.total() if labels else 0.5
-    values = [seen["value"] for seen in observations]
+    values = [observation["value"] for observation in observations]
     return replace(Result.of(SPEC, values), chance=chance)
 
 

@@ -59,20 +59,20 @@ def observe(
     request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
     count = len(case.recording.target_tokens(request.site, 0))
     sources = len(case.recording.source_tokens(request.site, 0))
-    chosen = np.sort(generator_of(case, seed).permutation(count)[:targets])
+    target_places = np.sort(generator_of(case, seed).permutation(count)[:targets])
     sums: dict[str, list[np.ndarray]] = {
         key: [] for kind in KINDS for key in (kind, f"{kind}_count")
     }
     for _, parts in request.sites(case.recording):
         for kind, vectors in zip(
             KINDS,
-            ([parts.block_output[0, :count]], _transformed(parts, chosen, sources)),
+            ([parts.block_output[0, :count]], _transformed(parts, target_places, sources)),
             strict=True,
         ):
             total, number = 0.0, 0
             for of_layer in vectors:
-                unit, known = _unit(of_layer)
-                total, number = total + unit.sum(0), number + int(known)
+                unit, vector_count = _unit(of_layer)
+                total, number = total + unit.sum(0), number + int(vector_count)
             sums[kind].append(np.asarray(total, np.float64))
             sums[f"{kind}_count"].append(np.array(number))
     return {key: np.stack(values) for key, values in sums.items()}
@@ -98,8 +98,8 @@ def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable
 def _unit(vectors: Tensor) -> tuple[np.ndarray, int]:
     wide = vectors.detach().double()
     sizes = wide.norm(dim=-1, keepdim=True)
-    known = sizes[..., 0] > 0
-    return (wide[known] / sizes[known]).cpu().numpy(), int(known.sum())
+    is_nonzero = sizes[..., 0] > 0
+    return (wide[is_nonzero] / sizes[is_nonzero]).cpu().numpy(), int(is_nonzero.sum())
 
 
 def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -124,7 +124,9 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     values: np.ndarray = np.empty(0)
     if len(observations):
         stacked = {
-            key: np.stack([np.asarray(seen[key], np.float64) for seen in observations])
+            key: np.stack(
+                [np.asarray(observation[key], np.float64) for observation in observations]
+            )
             for key in observations[0]
         }
         within = {kind: mean_cosine(stacked[kind], stacked[f"{kind}_count"]) for kind in KINDS}

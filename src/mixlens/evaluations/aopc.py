@@ -82,17 +82,17 @@ def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
         )
     if unit == "tokens" and any(size != int(size) for size in bins):
         raise InvalidInput(f"Bins {tuple(bins)} are not integers. Pass whole numbers of tokens.")
-    wanted = [
+    sizes = [
         int(size) if unit == "tokens" else math.floor(count * size / 100 + 1e-9) for size in bins
     ]
-    return [min(count, max(1, size)) for size in wanted]
+    return [min(count, max(1, size)) for size in sizes]
 
 
 def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> np.ndarray:
     """Return the positions of removable tokens, highest score first. Ties are broken at random."""
     places = np.flatnonzero(removable)
-    drawn = np.random.default_rng(seed).random(len(places))
-    order: np.ndarray = places[np.lexsort((drawn, -np.asarray(scores, np.float64)[places]))]
+    tie_breakers = np.random.default_rng(seed).random(len(places))
+    order: np.ndarray = places[np.lexsort((tie_breakers, -np.asarray(scores, np.float64)[places]))]
     return order
 
 
@@ -102,11 +102,11 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
     The first removes the top tokens of each bin, the second removes all other tokens in `order`.
     """
     first = np.zeros((len(sizes), tokens), bool)
-    rest = np.zeros((len(sizes), tokens), bool)
+    all_but_first = np.zeros((len(sizes), tokens), bool)
     for number, size in enumerate(sizes):
         first[number, order[:size]] = True
-        rest[number, order[size:]] = True
-    return first, rest
+        all_but_first[number, order[size:]] = True
+    return first, all_but_first
 
 
 def outputs(
@@ -132,18 +132,19 @@ def read_without(
     distinct, where = np.unique(removed, axis=0, return_inverse=True)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
     model = ModelFrom(recording)
-    gone = torch.as_tensor(distinct, device=model.hidden(0).device)
+    removed_masks = torch.as_tensor(distinct, device=model.hidden(0).device)
     answers = []
     for numbers in split_chunks(
-        torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
+        torch.arange(len(removed_masks), device=removed_masks.device),
+        copies_at_once(recording, request),
     ):
-        rows, part = torch.zeros_like(numbers), gone[numbers]
+        rows, part = torch.zeros_like(numbers), removed_masks[numbers]
         if token is None:
-            said = model(0, model.hidden(0)[rows].masked_fill(part[..., None], 0), rows)
+            output = model(0, model.hidden(0)[rows].masked_fill(part[..., None], 0), rows)
         else:
             name, ids = token_input(recording, None)
-            said = model_output(recording, rows, {name: ids[rows].masked_fill(part, token)})
-        answers.append(read(said, rows).double().cpu().numpy())
+            output = model_output(recording, rows, {name: ids[rows].masked_fill(part, token)})
+        answers.append(read(output, rows).double().cpu().numpy())
     return np.concatenate(answers)[where.reshape(-1)]
 
 
@@ -167,20 +168,22 @@ def observe(
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     named = explained_options(case, against)
-    removable = select_sources(case, special_tokens=False, own=False)
+    removable = select_sources(case, special_tokens=False, include_target=False)
     sizes = bin_sizes(bins, unit, int(removable.sum()))
     if not removable.any():
         nothing = [math.nan] * len(sizes)
         return {"value": math.nan, "comprehensiveness": nothing, "sufficiency": nothing}
     order = removal_order(measured_row(case, measure, aggregate, named), removable, seed)
-    first, rest = removals(order, sizes, len(case.row))
-    chosen = (
+    first, all_but_first = removals(order, sizes, len(case.row))
+    chosen_output = (
         replacement
         if replacement is not None
         else case.options.get("blank_out", {}).get("replacement")
     )
     whole = np.zeros((1, len(case.row)), bool)
-    values = outputs(case.recording, np.concatenate([whole, first, rest]), named, chosen)
+    values = outputs(
+        case.recording, np.concatenate([whole, first, all_but_first]), named, chosen_output
+    )
     drops = values[0] - values[1:].reshape(2, len(sizes))
     observation = dict(zip(METRICS, drops, strict=True))
     return {
@@ -195,11 +198,11 @@ def conclude(
     """Return the mean over texts. `details` holds both metrics for each bin."""
     spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
     details = (
-        {name: nan_mean([seen[name] for seen in observations]) for name in METRICS}
+        {name: nan_mean([observation[name] for observation in observations]) for name in METRICS}
         if len(observations)
         else {}
     )
-    return Result.of(spec, [seen["value"] for seen in observations], details=details)
+    return Result.of(spec, [observation["value"] for observation in observations], details=details)
 
 
 def evaluate(

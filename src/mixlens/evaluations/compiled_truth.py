@@ -59,16 +59,18 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
     A result is 1, 0, or NaN. It is NaN if the measure does not support the model, or if every
     ranking of the input would be right.
     """
-    seen: dict[str, Any] = {"case": case.name, "reason": None}
+    observation: dict[str, Any] = {"case": case.name, "reason": None}
     try:
         row = row_of_target(measure, case.recording, case.target, case.options, case.blank)
     except UnsupportedModel as error:
-        return seen | dict.fromkeys(DEFINITIONS, math.nan) | {"reason": str(error)}
+        return observation | dict.fromkeys(DEFINITIONS, math.nan) | {"reason": str(error)}
     for definition in DEFINITIONS:
-        seen[definition] = math.nan
+        observation[definition] = math.nan
         if case.stands_out(definition):
-            seen[definition] = float(judge_target(row, case.target, case.sources[definition])[0])
-    return seen
+            observation[definition] = float(
+                judge_target(row, case.target, case.sources[definition])[0]
+            )
+    return observation
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
@@ -77,9 +79,12 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     `details` holds the results under both definitions.
     """
     details = {
-        key: {seen["case"]: seen[key] for seen in observations} for key in (*DEFINITIONS, "reason")
+        key: {observation["case"]: observation[key] for observation in observations}
+        for key in (*DEFINITIONS, "reason")
     }
-    return Result.of(SPEC, [seen[DEFINITIONS[0]] for seen in observations], details=details)
+    return Result.of(
+        SPEC, [observation[DEFINITIONS[0]] for observation in observations], details=details
+    )
 
 
 def evaluate(measure: str) -> Result:
@@ -125,8 +130,8 @@ def table_row(measure: str) -> str:
 
 
 def _share(values: list[float]) -> str:
-    known = [value for value in values if not math.isnan(value)]
-    return f"{np.mean(known):.2f}" if known else "·"
+    numbers = [value for value in values if not math.isnan(value)]
+    return f"{np.mean(numbers):.2f}" if numbers else "·"
 
 
 def main() -> None:

@@ -68,11 +68,11 @@ def observe(
         raise InvalidInput(
             "Context contributions need self-attention. Choose an encoder or decoder as the site."
         )
-    own = np.diagonal(scores, axis1=1, axis2=2)
+    self_scores = np.diagonal(scores, axis1=1, axis2=2)
     first, last = (np.flatnonzero(kinds == CATEGORIES.index(name)) for name in ("cls", "sep"))
     return {
-        "own": own,
-        "largest": own >= scores.max(-1),
+        "own": self_scores,
+        "largest": self_scores >= scores.max(-1),
         "category": kinds,
         "tag": _tags(case, count),
         "offsets": np.stack(
@@ -127,16 +127,24 @@ def conclude(
     """
     if not len(observations):
         return Result.of(SPEC, [])
-    chosen = [_chosen(seen, special) for seen in observations]
-    own = np.concatenate(
-        [seen["own"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1
+    masks = [_chosen(observation, special) for observation in observations]
+    self_scores = np.concatenate(
+        [
+            observation["own"][:, keep]
+            for observation, keep in zip(observations, masks, strict=True)
+        ],
+        1,
     )
     largest = np.concatenate(
-        [seen["largest"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1
+        [
+            observation["largest"][:, keep]
+            for observation, keep in zip(observations, masks, strict=True)
+        ],
+        1,
     )
     details = {
-        "own": np.quantile(own, QUARTILES, axis=1).T,
-        "own_mean": own.mean(1),
+        "own": np.quantile(self_scores, QUARTILES, axis=1).T,
+        "own_mean": self_scores.mean(1),
         "not_largest": 1 - largest.mean(1),
         "tags": _by_tag(observations),
         "distances": DISTANCES,
@@ -145,14 +153,14 @@ def conclude(
         "cls_around_sep": _around(observations, reach, "sep"),
     }
     values = [
-        seen["own"][-1, keep].mean() if keep.any() else np.nan
-        for seen, keep in zip(observations, chosen, strict=True)
+        observation["own"][-1, keep].mean() if keep.any() else np.nan
+        for observation, keep in zip(observations, masks, strict=True)
     ]
     return Result.of(SPEC, values, details=details)
 
 
-def _chosen(seen: dict[str, Any], special: bool) -> np.ndarray:
-    kinds = np.asarray(seen["category"])
+def _chosen(observation: dict[str, Any], special: bool) -> np.ndarray:
+    kinds = np.asarray(observation["category"])
     return (
         np.ones(len(kinds), bool)
         if special
@@ -161,30 +169,32 @@ def _chosen(seen: dict[str, Any], special: bool) -> np.ndarray:
 
 
 def _by_tag(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
-    names = sorted({str(tag) for seen in observations for tag in seen["tag"]} - {""})
+    names = sorted({str(tag) for observation in observations for tag in observation["tag"]} - {""})
     return {
-        name: np.concatenate([seen["own"][:, seen["tag"] == name] for seen in observations], 1)
+        name: np.concatenate(
+            [observation["own"][:, observation["tag"] == name] for observation in observations], 1
+        )
         for name in names
     }
 
 
 def _by_place(observations: Sequence[dict[str, Any]], reach: int) -> dict[str, np.ndarray]:
-    targets = sum(len(seen["category"]) for seen in observations)
+    targets = sum(len(observation["category"]) for observation in observations)
     layers = len(observations[0]["own"])
     groups, near, pairs = (
         np.zeros((layers, len(DISTANCES))),
         np.zeros((layers, 2 * reach + 1)),
         np.zeros(2 * reach + 1),
     )
-    for seen in observations:
-        count = len(seen["category"])
+    for observation in observations:
+        count = len(observation["category"])
         offsets = np.arange(1 - count, count)
         for number, (least, most) in enumerate(DISTANCES):
             inside = (np.abs(offsets) >= least) & (np.abs(offsets) <= (most or count))
-            groups[:, number] += seen["offsets"][:, inside].sum(1)
-        shown = np.abs(offsets) <= reach
-        near[:, offsets[shown] + reach] += seen["offsets"][:, shown]
-        pairs[offsets[shown] + reach] += count - np.abs(offsets[shown])
+            groups[:, number] += observation["offsets"][:, inside].sum(1)
+        within = np.abs(offsets) <= reach
+        near[:, offsets[within] + reach] += observation["offsets"][:, within]
+        pairs[offsets[within] + reach] += count - np.abs(offsets[within])
     return {
         "by_distance": groups / targets,
         "by_offset": near / np.where(pairs > 0, pairs, np.nan),
@@ -195,12 +205,12 @@ def _by_place(observations: Sequence[dict[str, Any]], reach: int) -> dict[str, n
 
 def _around(observations: Sequence[dict[str, Any]], reach: int, centre: str) -> np.ndarray:
     total, texts = np.zeros((len(observations[0]["own"]), 2 * reach + 1)), np.zeros(2 * reach + 1)
-    for seen in observations:
-        place = 0 if centre == "cls" else int(seen["separator"])
-        offsets = np.arange(seen["to_cls"].shape[1]) - place
-        shown = (np.abs(offsets) <= reach) & (place >= 0)
-        total[:, offsets[shown] + reach] += seen["to_cls"][:, shown]
-        texts[offsets[shown] + reach] += 1
+    for observation in observations:
+        place = 0 if centre == "cls" else int(observation["separator"])
+        offsets = np.arange(observation["to_cls"].shape[1]) - place
+        within = (np.abs(offsets) <= reach) & (place >= 0)
+        total[:, offsets[within] + reach] += observation["to_cls"][:, within]
+        texts[offsets[within] + reach] += 1
     means: np.ndarray = total / np.where(texts > 0, texts, np.nan)
     return means
 

@@ -63,11 +63,11 @@ def _same_answer(one: Case, other: Case) -> bool:
     Classes are compared by name. If the names differ (LABEL_1, POSITIVE) but both classifiers have
     the same number of classes, they are compared by index.
     """
-    known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
+    label_names = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
     if (
         not isinstance(one.example, Agreement)
-        and len(known[0]) == len(known[1])
-        and set(known[0].values()) != set(known[1].values())
+        and len(label_names[0]) == len(label_names[1])
+        and set(label_names[0].values()) != set(label_names[1].values())
     ):
         numbers = [
             int(select_explained(case.recording, of="logit", **case.explain).chosen[0])
@@ -91,7 +91,7 @@ def observe(
     if not _same_answer(*pair):
         return math.nan
     rows = [np.abs(one.target_row(measure, aggregate)) for one in pair]
-    counting = [select_sources(one, special_tokens=special, own=own) for one in pair]
+    counting = [select_sources(one, special_tokens=special, include_target=own) for one in pair]
     labels = [
         [label for label, counts in zip(one.row.labels, keep, strict=True) if counts]
         for one, keep in zip(pair, counting, strict=True)
@@ -120,9 +120,11 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
     over its tokens.
     """
     ranges, named = words(case.row)
-    kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
-    return [named.labels[number] for number in kept], np.array(
-        [row[slice(*ranges[number])].sum() for number in kept]
+    whole_words = [
+        number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()
+    ]
+    return [named.labels[number] for number in whole_words], np.array(
+        [row[slice(*ranges[number])].sum() for number in whole_words]
     )
 
 

@@ -84,18 +84,18 @@ def observe(
     cues = [
         token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])
     ]
-    joined = alignment(case.target_row(measure, aggregate, **(options or {})), cues, metric)
+    aggregated = alignment(case.target_row(measure, aggregate, **(options or {})), cues, metric)
     rows = case.layer_rows(measure, **(options or {}))
-    return {"value": joined, "layers": [alignment(row, cues, metric) for row in rows]}
+    return {"value": aggregated, "layers": [alignment(row, cues, metric) for row in rows]}
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:
     """Return the mean over texts. `details["layers"]` has the mean of each layer."""
     spec = SPEC if metric != "probes_needed" else replace(SPEC, direction="lower")
-    layers = np.array([seen["layers"] for seen in observations], np.float64)
+    layers = np.array([observation["layers"] for observation in observations], np.float64)
     return Result.of(
         spec,
-        [seen["value"] for seen in observations],
+        [observation["value"] for observation in observations],
         details={"layers": layers.mean(0)} if len(layers) else {},
     )
 

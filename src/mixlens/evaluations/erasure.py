@@ -80,18 +80,18 @@ VARIANTS = {
 }
 
 
-def protocol(variant: str = "default", **chosen: Any) -> Protocol:
+def protocol(variant: str = "default", **options: Any) -> Protocol:
     """Return the settings of a variant, overridden by the passed options."""
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
-    known = {field.name for field in fields(Protocol)}
-    unknown = sorted(set(chosen) - known)
+    names = {field.name for field in fields(Protocol)}
+    unknown = sorted(set(options) - names)
     if unknown:
         raise InvalidInput(
-            f"Unknown option {unknown[0]!r} of erasure. Choose one of: {', '.join(sorted(known))}."
+            f"Unknown option {unknown[0]!r} of erasure. Choose one of: {', '.join(sorted(names))}."
         )
     return replace(
-        VARIANTS[variant], **{key: value for key, value in chosen.items() if value is not None}
+        VARIANTS[variant], **{key: value for key, value in options.items() if value is not None}
     )
 
 
@@ -112,11 +112,11 @@ def observe(
         variant, replacement=replacement, against=against, signed=signed, special=special, own=own
     )
     explained = explained_options(case, how.against)
-    chosen = {} if how.replacement is None else {"replacement": how.replacement}
+    replacement_option = {} if how.replacement is None else {"replacement": how.replacement}
     reference = shares(
-        case.maps("blank_out", **explained, **chosen, signed=how.signed).scores[0, 0]
+        case.maps("blank_out", **explained, **replacement_option, signed=how.signed).scores[0, 0]
     )
-    counting = select_sources(case, special_tokens=how.special, own=how.own)
+    counting = select_sources(case, special_tokens=how.special, include_target=how.own)
     if how.residual:
         row = measured_row(case, measure, aggregate, explained)
     else:

@@ -57,22 +57,22 @@ def observe(
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return `value`, `authors_ties` and `chance` of one text."""
-    chosen = dict(options or {})
+    settings = dict(options or {})
     if spec_of(measure).explains_output:
-        chosen = {**first_tokens(case), **chosen}
-    row = np.asarray(case.target_row(measure, aggregate, **chosen), np.float64)
-    counted = ~special(case)
+        settings = {**first_tokens(case), **settings}
+    row = np.asarray(case.target_row(measure, aggregate, **settings), np.float64)
+    is_counted = ~special(case)
     if not case.causal:
-        counted[case.target] = False
+        is_counted[case.target] = False
     evidence = np.zeros(len(row), bool)
     evidence[[token for tokens in case.cues for token in tokens]] = True
-    places = np.flatnonzero(evidence[counted]).tolist()
+    places = np.flatnonzero(evidence[is_counted]).tolist()
     if not places:
         raise InvalidInput(
             "No token of the evidence is ranked. Use an example whose evidence is not a "
             "special token."
         )
-    scores = row[counted]
+    scores = row[is_counted]
     return {
         "value": reciprocal_rank(scores, places),
         "authors_ties": authors_reciprocal_rank(scores, places),
@@ -87,14 +87,14 @@ def first_tokens(case: Case) -> dict[str, Any]:
     In a causal model, both words are represented by their first tokens.
     """
     example: Any = case.example
-    tokenizer, given = case.lens.tokenizer, case.given
+    tokenizer, text_before = case.lens.tokenizer, case.given
     ids = []
     for word in (example.target, example.foil):
         if not case.causal:
             return dict(case.explain)
         before, both = (
             tokenizer(text, add_special_tokens=False)["input_ids"]
-            for text in (given, f"{given} {word}")
+            for text in (text_before, f"{text_before} {word}")
         )
         if both[: len(before)] != before or len(both) == len(before):
             raise InvalidInput(
@@ -116,11 +116,11 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     for ties.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
-    for seen in observations:
-        groups.setdefault(seen["group"], []).append(seen)
+    for observation in observations:
+        groups.setdefault(observation["group"], []).append(observation)
 
     def mean(part: Sequence[dict[str, Any]], key: str) -> float:
-        return float(np.mean([seen[key] for seen in part])) if part else float("nan")
+        return float(np.mean([observation[key] for observation in part])) if part else float("nan")
 
     details = {
         "authors_ties": mean(observations, "authors_ties"),
@@ -129,7 +129,7 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
         "groups_chance": {name: mean(part, "chance") for name, part in groups.items()},
     }
     spec = replace(SPEC, chance=mean(observations, "chance")) if observations else SPEC
-    return Result.of(spec, [seen["value"] for seen in observations], details=details)
+    return Result.of(spec, [observation["value"] for observation in observations], details=details)
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:

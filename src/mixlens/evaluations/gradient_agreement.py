@@ -59,7 +59,9 @@ def observe(
         case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]
     )
     row = measured_row(case, measure, aggregate, explained)
-    return rank_agreement(row, reference, select_sources(case, special_tokens=special, own=own))
+    return rank_agreement(
+        row, reference, select_sources(case, special_tokens=special, include_target=own)
+    )
 
 
 def conclude(observations: Sequence[float]) -> Result:

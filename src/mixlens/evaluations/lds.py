@@ -40,12 +40,12 @@ def observe(case: Case, measure: str, *, masks: int = 32, seed: int = 0) -> floa
     """Return the rank correlation of one prompt."""
     if masks < 2:
         raise InvalidInput(f"masks={masks} is out of range. A correlation needs at least 2.")
-    known = KnownEvidence.of(case)
+    prompt = KnownEvidence.of(case)
     generator = np.random.default_rng([seed, len(case.example.text)])
-    kept = generator.random((masks, len(known.documents))) < 0.5
-    removed = [np.flatnonzero(~row).tolist() for row in kept]
-    effects = known.log_probabilities(removed)
-    return float(spearman(kept @ known.document_scores(measure), effects))
+    kept_documents = generator.random((masks, len(prompt.documents))) < 0.5
+    removed = [np.flatnonzero(~row).tolist() for row in kept_documents]
+    effects = prompt.log_probabilities(removed)
+    return float(spearman(kept_documents @ prompt.document_scores(measure), effects))
 
 
 def conclude(observations: Iterable[float]) -> Result:

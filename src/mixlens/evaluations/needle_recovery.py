@@ -57,16 +57,16 @@ _BASELINES = ("shared_words", "first_document", "last_document", "chance")
 
 def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
     """Return the results for one prompt, or NaN if the prompt does not count."""
-    known = KnownEvidence.of(case)
-    if not known.counts:
+    prompt = KnownEvidence.of(case)
+    if not prompt.counts:
         return dict.fromkeys((*_NUMBERS, *_BASELINES), float("nan"))
-    scores = known.scores(measure)
+    scores = prompt.scores(measure)
     if not sink:
         scores[0] = 0.0
-    example, count = known.example, len(known.documents)
+    example, count = prompt.example, len(prompt.documents)
     evidence = example.evidence
     recovered = recovery(
-        scores, known.documents, evidence, known.needles, range(1 - sink, known.length)
+        scores, prompt.documents, evidence, prompt.needles, range(1 - sink, prompt.length)
     )
     texts = [example.text[slice(*span)] for span in example.documents]
     question = example.text[example.documents[-1][1] :] + example.answer
@@ -85,12 +85,12 @@ def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     """Return the mean over the prompts that count."""
     values = [each["value"] for each in observations]
-    counted = [each for each in observations if not np.isnan(each["value"])]
+    valid = [each for each in observations if not np.isnan(each["value"])]
     details: dict[str, Any] = {
-        name: float(np.mean([each[name] for each in counted])) if counted else float("nan")
+        name: float(np.mean([each[name] for each in valid])) if valid else float("nan")
         for name in (*_NUMBERS[1:], *_BASELINES)
     }
-    details["counted"] = len(counted)
+    details["counted"] = len(valid)
     return Result.of(SPEC, values, details=details)
 
 

@@ -95,19 +95,21 @@ def observe(
     if layers[0].structure.sites[0].causal:
         visible = np.tril(visible)
     heads = layers[0].structure.sites[0].heads
-    drawn = DrawnPairs.of((len(layers), heads), visible, kinds, sample, generator_of(case, seed))
-    seen: dict[str, list[np.ndarray]] = {
+    sampled_pairs = DrawnPairs.of(
+        (len(layers), heads), visible, kinds, sample, generator_of(case, seed)
+    )
+    statistics: dict[str, list[np.ndarray]] = {
         key: [] for key in ("f", "x", "weights", "norms", "token_weight", "token_norm")
     }
     for number, (layer, parts) in enumerate(request.sites(case.recording)):
         weights = parts.weights[0, :, :count, :count].detach().double().cpu().numpy()
         sizes = parts.transformed()[0, :, :count].detach().double().norm(dim=-1).cpu().numpy()
-        read = read_by(layer, parts)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
-        drawn.fill(number, weights, sizes)
-        seen["f"].append(_moments(sizes))
-        seen["x"].append(_moments(read))
+        input_norms = read_by(layer, parts)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
+        sampled_pairs.fill(number, weights, sizes)
+        statistics["f"].append(_moments(sizes))
+        statistics["x"].append(_moments(input_norms))
         for key, scores in (("weights", weights), ("norms", weights * sizes[:, None])):
-            seen[key].append(
+            statistics[key].append(
                 np.stack(
                     [
                         scores[..., kinds == kind].sum(-1).mean(-1)
@@ -116,18 +118,18 @@ def observe(
                     -1,
                 )
             )
-        seen["token_weight"].append(weights.sum(1).mean(0) / visible.sum(0))
-        seen["token_norm"].append(sizes.mean(0))
-    of_tokens = {key: np.mean(seen.pop(key), 0) for key in ("token_weight", "token_norm")}
+        statistics["token_weight"].append(weights.sum(1).mean(0) / visible.sum(0))
+        statistics["token_norm"].append(sizes.mean(0))
+    of_tokens = {key: np.mean(statistics.pop(key), 0) for key in ("token_weight", "token_norm")}
     return {
-        **{key: np.stack(values) for key, values in seen.items()},
+        **{key: np.stack(values) for key, values in statistics.items()},
         **of_tokens,
         "category": kinds,
         "token": token_input(case.recording, request.site)[1][0, :count].cpu().numpy(),
         "sources": np.array([visible[:, kinds == kind].sum() for kind in range(len(CATEGORIES))]),
-        "pairs": drawn.pairs,
-        "priority": drawn.priority,
-        "threshold": drawn.threshold,
+        "pairs": sampled_pairs.pairs,
+        "priority": sampled_pairs.priority,
+        "threshold": sampled_pairs.threshold,
     }
 
 
@@ -180,13 +182,13 @@ def conclude(
     """
     if not len(observations):
         return Result.of(SPEC, [])
-    moments = np.stack([seen["f"] for seen in observations])
+    moments = np.stack([observation["f"] for observation in observations])
     flat = moments[..., :3].reshape(len(moments), -1, 3)
     cv = _statistics(moments)["cv"]
     pairs = joined_pairs(observations, most)
     details = {
         "f": _statistics(moments),
-        "x": _statistics(np.stack([seen["x"] for seen in observations])),
+        "x": _statistics(np.stack([observation["x"] for observation in observations])),
         "categories": CATEGORIES,
         **_by_category(observations),
         "pairs": pairs,
@@ -200,10 +202,12 @@ def conclude(
     }
     return Result.of(
         SPEC,
-        [float(_statistics(own[None])["cv"].mean()) for own in moments],
+        [float(_statistics(head_moments[None])["cv"].mean()) for head_moments in moments],
         value=float(cv.mean()),
         details=details,
-        interval=interval_of(flat, lambda drawn: _variation(drawn.sum(1)).mean(-1), seed=seed),
+        interval=interval_of(
+            flat, lambda resamples: _variation(resamples.sum(1)).mean(-1), seed=seed
+        ),
     )
 
 
@@ -234,11 +238,11 @@ def _variation(sums: np.ndarray) -> np.ndarray:
 
 
 def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
-    sources = np.array([seen["sources"] for seen in observations], np.float64)
-    targets = np.array([len(seen["token"]) for seen in observations], np.float64)
+    sources = np.array([observation["sources"] for observation in observations], np.float64)
+    targets = np.array([len(observation["token"]) for observation in observations], np.float64)
     means = {}
     for key, name in (("weights", "category_weight"), ("norms", "category_norm")):
-        totals = np.stack([seen[key] for seen in observations])
+        totals = np.stack([observation[key] for observation in observations])
         means[name] = totals.mean(0)
         pairs = sources.sum(0)
         means[f"{name}_per_pair"] = np.einsum("t,tlhc->lhc", targets, totals) / np.where(
@@ -256,22 +260,22 @@ def frequencies(
     `other_norm` use only tokens of the category "other". The arrays `rank`, `token`, `category`,
     `token_weight` and `token_norm` list these occurrences.
     """
-    joined = {
-        key: np.concatenate([seen[key] for seen in observations])
+    columns = {
+        key: np.concatenate([observation[key] for observation in observations])
         for key in ("token", "category", "token_weight", "token_norm")
     }
     if ranks is None:
-        tokens, counts = np.unique(joined["token"], return_counts=True)
+        tokens, counts = np.unique(columns["token"], return_counts=True)
         # Equally frequent tokens share a rank.
-        higher = [int((counts > own).sum()) + 1 for own in counts]
+        higher = [int((counts > count).sum()) + 1 for count in counts]
         ranks = dict(zip(tokens.tolist(), higher, strict=True))
     last = max(ranks.values(), default=0) + 1
-    rank = np.array([ranks.get(int(token), last) for token in joined["token"]])
-    correlations: dict[str, Any] = {"rank": rank, **joined}
-    other = joined["category"] == CATEGORIES.index("other")
+    rank = np.array([ranks.get(int(token), last) for token in columns["token"]])
+    correlations: dict[str, Any] = {"rank": rank, **columns}
+    other = columns["category"] == CATEGORIES.index("other")
     for name in ("weight", "norm"):
-        correlations[name] = spearman(rank, joined[f"token_{name}"])
-        correlations[f"other_{name}"] = spearman(rank[other], joined[f"token_{name}"][other])
+        correlations[name] = spearman(rank, columns[f"token_{name}"])
+        correlations[f"other_{name}"] = spearman(rank[other], columns[f"token_{name}"][other])
     return correlations
 
 
@@ -339,15 +343,17 @@ def _affine_values(layer: Layer, site: Attention) -> Tensor:
     """Return the value projection of each head, [head, d_model + 1, d_head], with its bias as the
     last row.
     """
-    read, values = read_by(layer, site)[0], site.values[0]
+    block_input, values = read_by(layer, site)[0], site.values[0]
     try:
         weight, bias = value_map(layer, site)
     except UnsupportedModel:
         pass
     else:
-        if weight.shape[1] == read.shape[-1]:  # otherwise it is a later one of several modules
+        if (
+            weight.shape[1] == block_input.shape[-1]
+        ):  # otherwise it is a later one of several modules
             bar = rounding(values, layer.native_input.dtype)
-            if difference(read @ weight + bias[:, None], values) <= bar:
+            if difference(block_input @ weight + bias[:, None], values) <= bar:
                 return torch.cat([weight, bias[:, None]], 1)
     raise UnsupportedModel(
         f"layer {layer.index} of {layer.stack.name}: no affine module computes the value "

@@ -69,13 +69,13 @@ def judge_target(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[
         raise InvalidInput(
             "The target is listed with other sources. List it as the only source, or not at all."
         )
-    others = ~true
-    others[target] = False
-    total = float(sizes[true].sum() + sizes[others].sum())
+    is_other = ~true
+    is_other[target] = False
+    total = float(sizes[true].sum() + sizes[is_other].sum())
     share = float(sizes[true].sum()) / total if total > 0 else math.nan
     if alone and not sizes.any():
         return True, share
-    return bool(sizes[true].min() > sizes[others].max(initial=0.0) * (1 + MARGIN)), share
+    return bool(sizes[true].min() > sizes[is_other].max(initial=0.0) * (1 + MARGIN)), share
 
 
 def row_of(case: Planted, measure: str) -> np.ndarray:
@@ -126,11 +126,15 @@ def observe(case: Planted, measure: str) -> dict[str, Any]:
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     """Return the fraction of right cases."""
     details = {
-        key: {seen["case"]: seen[name] for seen in observations}
+        key: {observation["case"]: observation[name] for observation in observations}
         for key, name in (("right", "value"), ("shares", "share"))
     }
-    details["refused"] = {seen["case"]: seen["reason"] for seen in observations if seen["reason"]}
-    return Result.of(SPEC, [seen["value"] for seen in observations], details=details)
+    details["refused"] = {
+        observation["case"]: observation["reason"]
+        for observation in observations
+        if observation["reason"]
+    }
+    return Result.of(SPEC, [observation["value"] for observation in observations], details=details)
 
 
 @functools.cache
@@ -155,22 +159,24 @@ def table() -> str:
     """Return the results of every measure, with explanations and a description of each case, as
     Markdown.
     """
-    held = cases()
+    every_case = cases()
     lines = [
-        "| measure | right | " + " | ".join(case.name for case in held) + " |",
-        "|---|---|" + "---|" * len(held),
+        "| measure | right | " + " | ".join(case.name for case in every_case) + " |",
+        "|---|---|" + "---|" * len(every_case),
     ]
     for name in names():
         result = evaluate(name)
         cells = [
             _cell(result.details["right"][case.name], result.details["shares"][case.name])
-            for case in held
+            for case in every_case
         ]
-        known = result.per_example[~np.isnan(result.per_example)]
-        lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
+        verdicts = result.per_example[~np.isnan(result.per_example)]
+        lines.append(
+            f"| `{name}` | {int(verdicts.sum())} of {len(verdicts)} | {' | '.join(cells)} |"
+        )
     specs = ready_measures().items()
     why = [list_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
-    planted = [list_item(f"**{case.name}**: {case.planted}.") for case in held]
+    planted = [list_item(f"**{case.name}**: {case.planted}.") for case in every_case]
     return "\n".join(
         [*lines, "", "## Limitations of each measure", "", *why, "", "## Examples", "", *planted]
     )

@@ -105,7 +105,9 @@ def conclude(
     """
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
-    names, labels = np.unique([str(seen["label"]) for seen in observations], return_inverse=True)
+    names, labels = np.unique(
+        [str(observation["label"]) for observation in observations], return_inverse=True
+    )
     if len(names) < 2:
         raise InvalidInput(
             f"All examples have the label {names[0]}. A probe needs at least two labels."
@@ -114,8 +116,9 @@ def conclude(
         )
     order = shuffle_order(
         [
-            str(seen["label"]).encode() + np.ascontiguousarray(seen["states"]).tobytes()
-            for seen in observations
+            str(observation["label"]).encode()
+            + np.ascontiguousarray(observation["states"]).tobytes()
+            for observation in observations
         ],
         seed,
     )
@@ -142,7 +145,7 @@ def conclude(
         per_example,
         value=float(layers[1:].mean()),
         interval=interval_of(
-            costs[:, 1:], lambda drawn: (uniform / drawn.mean(1)).mean(1), seed=seed
+            costs[:, 1:], lambda resamples: (uniform / resamples.mean(1)).mean(1), seed=seed
         ),
         details={
             "layers": layers,
@@ -172,8 +175,8 @@ def _costs(
             labels,
             ends[0],
         )
-    made = bits(blockwise(states, labels, classes, ends, logistic), labels)
-    return mixed_bits(np.concatenate([made, np.full((1, len(labels)), math.log2(classes))]))
+    online_bits = bits(blockwise(states, labels, classes, ends, logistic), labels)
+    return mixed_bits(np.concatenate([online_bits, np.full((1, len(labels)), math.log2(classes))]))
 
 
 def evaluate(
@@ -191,12 +194,12 @@ def conclude_through(result: Result, observations: Sequence[dict[str, Any]]) -> 
     The result is None if the measure does not have values for each layer.
     """
     compression = np.asarray(result.details["layers"], np.float64)
-    layers = [seen["layers"] for seen in observations]
+    layers = [observation["layers"] for observation in observations]
     if not layers or len(layers[0]) not in (len(compression), len(compression) - 1):
         return None
     each = np.array(layers, np.float64)
     of_layers = compression[len(compression) - each.shape[1] :]
-    interval = interval_of(each, lambda drawn: spearman_rows(of_layers, drawn.mean(1)))
+    interval = interval_of(each, lambda resamples: spearman_rows(of_layers, resamples.mean(1)))
     value = agreement_with(compression, each.mean(0))
     return Result(value, np.empty(0), interval, "higher", 0.0)
 

@@ -84,24 +84,24 @@ def randomise_parameters(
     model: nn.Module,
     names: frozenset[str],
     seed: int = 0,
-    drawn: dict[str, nn.Parameter] | None = None,
+    random_values: dict[str, nn.Parameter] | None = None,
 ) -> nn.Module:
     """Return a copy of the model with the named parameters randomised. The copy shares all other
     parameters and buffers with the model. A parameter with two names (tied embeddings) is
-    randomised if its first name is in `names`. `drawn` caches random weights.
+    randomised if its first name is in `names`. `random_values` caches random weights.
     """
-    drawn = {} if drawn is None else drawn
-    kept: dict[int, Any] = {
+    random_values = {} if random_values is None else random_values
+    replacements: dict[int, Any] = {
         id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())
     }
     for name, parameter in model.named_parameters():
         if name in names and parameter.is_floating_point():
-            if name not in drawn:
-                drawn[name] = nn.Parameter(
+            if name not in random_values:
+                random_values[name] = nn.Parameter(
                     drawn_anew(name, parameter, seed), requires_grad=parameter.requires_grad
                 )
-            kept[id(parameter)] = drawn[name]
-    return copy.deepcopy(model, kept)
+            replacements[id(parameter)] = random_values[name]
+    return copy.deepcopy(model, replacements)
 
 
 class _Drawn:
@@ -124,13 +124,13 @@ def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
         seed,
         tuple((parameter._version, parameter.data_ptr()) for parameter in lens.model.parameters()),
     )
-    drawn = _LENSES.get(lens)
-    if drawn is None or drawn.state != state:
-        drawn = _LENSES[lens] = _Drawn(state)
-    if names not in drawn.lenses:
-        model = randomise_parameters(lens.model, names, seed, drawn.weights)
-        drawn.lenses[names] = Lens(model, lens.tokenizer, memory_budget=lens.memory_budget)
-    return drawn.lenses[names]
+    cache = _LENSES.get(lens)
+    if cache is None or cache.state != state:
+        cache = _LENSES[lens] = _Drawn(state)
+    if names not in cache.lenses:
+        model = randomise_parameters(lens.model, names, seed, cache.weights)
+        cache.lenses[names] = Lens(model, lens.tokenizer, memory_budget=lens.memory_budget)
+    return cache.lenses[names]
 
 
 def steps(
@@ -143,13 +143,13 @@ def steps(
         raise InvalidInput(f"Unknown mode {mode!r}. Choose one of: {', '.join(MODES)}.")
     everything = frozenset(name for name, _ in model.named_parameters())
     stages: list[tuple[str, frozenset[str]]] = []
-    gone: frozenset[str] = frozenset()
+    randomised: frozenset[str] = frozenset()
     for stack, index in reversed(structure.calls):
-        own = frozenset(
+        stage_names = frozenset(
             name for name in everything if name.startswith(stack.layers[index].path + ".")
         )
-        gone = gone | own
-        stages.append((f"{stack.name} {index}", gone if mode == "cascading" else own))
+        randomised = randomised | stage_names
+        stages.append((f"{stack.name} {index}", randomised if mode == "cascading" else stage_names))
     return [*stages, ("everything", everything)] if mode == "cascading" else stages
 
 
@@ -170,7 +170,7 @@ def observe(
     specs = ready_measures()
     named = select_output(case) if measure in specs and specs[measure].explains_output else {}
     before = case.target_row(measure, aggregate, **named)
-    counting = select_sources(case, special_tokens=True, own=False)
+    counting = select_sources(case, special_tokens=True, include_target=False)
     correlations = []
     for _, names in plan:
         after = case.under(random_lens(case.lens, names, seed)).target_row(
@@ -208,10 +208,11 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     details: dict[str, Any] = {}
     if len(observations):
         curves = {
-            key: nan_mean([seen[key] for seen in observations]) for key in ("curve", "signed")
+            key: nan_mean([observation[key] for observation in observations])
+            for key in ("curve", "signed")
         }
         details = {"steps": observations[0]["steps"], **curves}
-    return Result.of(SPEC, [seen["value"] for seen in observations], details=details)
+    return Result.of(SPEC, [observation["value"] for observation in observations], details=details)
 
 
 def evaluate(

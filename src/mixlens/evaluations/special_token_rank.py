@@ -59,11 +59,11 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
 
 
 def places_by_token(
-    row: np.ndarray, labels: Sequence[str], wanted: Iterable[str], variant: str = "default"
+    row: np.ndarray, labels: Sequence[str], tokens: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
     """Return the normalised ranks of each requested label that occurs in the text."""
     places, by_token = relevance_places(row, variant), {}
-    for label in dict.fromkeys(wanted):
+    for label in dict.fromkeys(tokens):
         at = [i for i, other in enumerate(labels) if other == label]
         if at:
             by_token[label] = [
@@ -78,11 +78,11 @@ def observe(
     """Return `value` (the mean rank in this text) and `places` (the ranks of each token)."""
     labels = [_bare(label) for label in case.row.labels]
     mask = getattr(case.lens.tokenizer, "mask_token", None)
-    own = [
+    special_labels = [
         label for label, mark in zip(labels, special(case), strict=True) if mark and label != mask
     ]
     places = places_by_token(
-        case.target_row(measure, aggregate), labels, [*own, *PUNCTUATION], variant
+        case.target_row(measure, aggregate), labels, [*special_labels, *PUNCTUATION], variant
     )
     flat = [place for of_token in places.values() for place in of_token]
     return {"value": float(np.mean(flat)) if flat else math.nan, "places": places}
@@ -94,8 +94,8 @@ def _bare(label: str) -> str:
 
 
 def _mean(places: Sequence[float]) -> float:
-    known = [place for place in places if not math.isnan(place)]
-    return float(np.mean(known)) if known else math.nan
+    numbers = [place for place in places if not math.isnan(place)]
+    return float(np.mean(numbers)) if numbers else math.nan
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default") -> Result:
@@ -105,21 +105,24 @@ def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default"
     that contain it.
     """
     pooled: dict[str, list[float]] = {}
-    for seen in observations:
-        for label, places in seen["places"].items():
+    for observation in observations:
+        for label, places in observation["places"].items():
             pooled.setdefault(label, []).extend(places)
     details = {
         "tokens": {label: _mean(places) for label, places in pooled.items()},
         "counts": {label: len(places) for label, places in pooled.items()},
     }
-    values = [seen["value"] for seen in observations]
+    values = [observation["value"] for observation in observations]
     if variant != "ferrando2022" or not pooled:
         return Result.of(SPEC, values, details=details)
     flat = [
-        [place for places in seen["places"].values() for place in places] for seen in observations
+        [place for places in observation["places"].values() for place in places]
+        for observation in observations
     ]
     sums = np.array([[sum(places), len(places)] for places in flat], np.float64)
-    interval = interval_of(sums, lambda drawn: drawn[..., 0].sum(1) / drawn[..., 1].sum(1))
+    interval = interval_of(
+        sums, lambda resamples: resamples[..., 0].sum(1) / resamples[..., 1].sum(1)
+    )
     return Result.of(
         SPEC,
         values,

@@ -60,9 +60,12 @@ def observe(
 
     `layers` selects some layers (layer 0 is always included), and `layer` lists their numbers.
     """
-    kept = None if layers is None else sorted({0, *layers})
-    states = hidden_states(case, site, kept)
-    return {"states": states, "layer": np.arange(len(states)) if kept is None else np.array(kept)}
+    layer_numbers = None if layers is None else sorted({0, *layers})
+    states = hidden_states(case, site, layer_numbers)
+    return {
+        "states": states,
+        "layer": np.arange(len(states)) if layer_numbers is None else np.array(layer_numbers),
+    }
 
 
 def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
@@ -83,11 +86,11 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
             "Each fold needs a text for training, one for validation and one for testing."
         )
     for test in tests:
-        others = np.setdiff1d(every, test)
-        apart = max(1, round(len(others) * 15 / 85))
-        train = others[: len(others) - apart]
+        remaining = np.setdiff1d(every, test)
+        apart = max(1, round(len(remaining) * 15 / 85))
+        train = remaining[: len(remaining) - apart]
         parts.append(
-            (train[: max(1, round(share * len(train)))], others[len(others) - apart :], test)
+            (train[: max(1, round(share * len(train)))], remaining[len(remaining) - apart :], test)
         )
     return parts
 
@@ -122,10 +125,15 @@ class _Task:
         return np.array([len(self.places(sentence)) for sentence in self.sentences], np.float64)
 
     def pairs(self, numbers: np.ndarray, layer: int) -> Pairs:
-        chosen = [(self.sentences[i], self.places(self.sentences[i])) for i in numbers]
-        states = np.concatenate([sentence[layer, places] for sentence, places in chosen])
+        places_by_sentence = [(self.sentences[i], self.places(self.sentences[i])) for i in numbers]
+        states = np.concatenate(
+            [sentence[layer, places] for sentence, places in places_by_sentence]
+        )
         inputs = np.concatenate(
-            [self.candidates(sentence, layer)[places + self.offset] for sentence, places in chosen]
+            [
+                self.candidates(sentence, layer)[places + self.offset]
+                for sentence, places in places_by_sentence
+            ]
         )
         return Pairs(states, inputs)
 
@@ -159,24 +167,29 @@ def _measured(
     test = np.full((len(layers), len(counts)), np.nan)
     train, cross = np.zeros((len(layers), 2)), np.zeros((len(layers), len(layers)))
     passes = np.zeros((len(parts), len(layers)))
-    for fold, (known, apart, asked) in enumerate(parts):
-        if probe != "naive" and not (counts[known].any() and counts[apart].any()):
+    for fold, (train_numbers, apart, test_numbers) in enumerate(parts):
+        if probe != "naive" and not (counts[train_numbers].any() and counts[apart].any()):
             raise InvalidInput(
                 f"No training text has a token at offset {task.offset}. Use longer texts or a "
                 "smaller offset."
             )
         for row, layer in enumerate(layers):
-            made, passes[fold, row] = fit_probe(
-                probe, task.pairs(known, layer), task.pairs(apart, layer), task.metric, training
+            fitted, passes[fold, row] = fit_probe(
+                probe,
+                task.pairs(train_numbers, layer),
+                task.pairs(apart, layer),
+                task.metric,
+                training,
             )
-            test[row, asked] = [task.hits(number, layer, made) for number in asked]
+            test[row, test_numbers] = [task.hits(number, layer, fitted) for number in test_numbers]
             train[row] += (
-                sum(task.hits(number, layer, made) for number in known),
-                counts[known].sum(),
+                sum(task.hits(number, layer, fitted) for number in train_numbers),
+                counts[train_numbers].sum(),
             )
             if across:
                 cross[row] += [
-                    sum(task.hits(number, other, made) for number in asked) for other in layers
+                    sum(task.hits(number, other, fitted) for number in test_numbers)
+                    for other in layers
                 ]
     return _Found(test, train[:, 0] / np.where(train[:, 1] > 0, train[:, 1], np.nan), cross, passes)
 
@@ -213,7 +226,8 @@ def conclude(
     """
     _require_contents(observations, single, across)
     order = shuffle_order(
-        [np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
+        [np.ascontiguousarray(observation["states"]).tobytes() for observation in observations],
+        seed,
     )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)
     measured = _measured(
@@ -244,7 +258,7 @@ def conclude(
     per_example[order] = hits[-1] / np.where(counts > 0, counts, np.nan)
     pairs = np.stack([hits[-1], counts], 1)[tested & (counts > 0)]
     interval = interval_of(
-        pairs, lambda drawn: drawn[..., 0].sum(1) / drawn[..., 1].sum(1), seed=seed
+        pairs, lambda resamples: resamples[..., 0].sum(1) / resamples[..., 1].sum(1), seed=seed
     )
     return Result.of(SPEC, per_example, value=float(layers[-1]), interval=interval, details=details)
 

@@ -44,12 +44,12 @@ def observe(case: Case, measure: str, *, k: int = 1) -> dict[str, Any]:
     """
     if k < 1:
         raise InvalidInput(f"k={k} is out of range. Pass at least 1 document.")
-    known = KnownEvidence.of(case)
-    count = len(known.documents)
-    order = np.argsort(-known.document_scores(measure), kind="stable").tolist()
+    prompt = KnownEvidence.of(case)
+    count = len(prompt.documents)
+    order = np.argsort(-prompt.document_scores(measure), kind="stable").tolist()
     depths = [depth for depth in sorted({k, *DEPTHS}) if depth < count]
     removed = [[], *(order[:depth] for depth in depths), *([each] for each in range(count))]
-    whole, *rest = known.log_probabilities(removed).tolist()
+    whole, *rest = prompt.log_probabilities(removed).tolist()
     drops = {f"drop_{depth}": float("nan") for depth in {k, *DEPTHS}}
     drops |= {f"drop_{d}": whole - after for d, after in zip(depths, rest, strict=False)}
     single = [whole - after for after in rest[len(depths) :]]

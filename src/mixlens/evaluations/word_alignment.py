@@ -147,8 +147,8 @@ def hard_alignments(
     if eos == "drop" and special.shape[-1]:
         linked &= size >= special.max(-1)
     return [
-        frozenset((int(source), target) for target, source in enumerate(row) if kept[target])
-        for row, kept in zip(best, linked, strict=True)
+        frozenset((int(source), target) for target, source in enumerate(row) if is_linked[target])
+        for row, is_linked in zip(best, linked, strict=True)
     ]
 
 
@@ -191,7 +191,11 @@ def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop"
     """
     example = _aligned(case)
     links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
-    return {"counts": [link_counts(own, example.sure, example.possible) for own in links]}
+    return {
+        "counts": [
+            link_counts(layer_links, example.sure, example.possible) for layer_links in links
+        ]
+    }
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:
@@ -202,12 +206,14 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
     """
     if not observations:
         raise InvalidInput("No sentence pairs were passed. Pass at least one case.")
-    counts = np.array([seen["counts"] for seen in observations], np.float64)  # sentence, layer, 4
+    counts = np.array(
+        [observation["counts"] for observation in observations], np.float64
+    )  # sentence, layer, 4
     total = counts.sum(0)
     rates = error_rate(total)
-    chosen = _layer(rates, layer)
+    layer_number = _layer(rates, layer)
     details = {
-        "layer": chosen,
+        "layer": layer_number,
         "layer_chosen": "on the same sentences" if layer == "best" else "given",
         "aer": rates,
         "precision": precision(total),
@@ -218,9 +224,11 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
     }
     return Result.of(
         SPEC,
-        error_rate(counts[:, chosen]),
-        value=float(rates[chosen]),
-        interval=interval_of(counts[:, chosen], lambda drawn: error_rate(drawn.sum(1))),
+        error_rate(counts[:, layer_number]),
+        value=float(rates[layer_number]),
+        interval=interval_of(
+            counts[:, layer_number], lambda resamples: error_rate(resamples.sum(1))
+        ),
         details=details,
     )
 

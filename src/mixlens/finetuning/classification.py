@@ -136,8 +136,8 @@ def _require_known(labels: Sequence[str], held_out: Sequence[Labelled]) -> None:
 
 
 def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
-    seen = {(example.text, example.pair) for example in first}
-    count = sum((example.text, example.pair) in seen for example in second)
+    first_texts = {(example.text, example.pair) for example in first}
+    count = sum((example.text, example.pair) in first_texts for example in second)
     if count:
         log(
             f"{count} of the {len(second)} held-out texts are also training texts, so the "
@@ -156,21 +156,21 @@ def classifier(
 
     Also return the names of the modules that have newly initialised weights.
     """
-    given: Any = lens.model
+    source: Any = lens.model
     names = dict(enumerate(labels))
     same = (
-        "ForSequenceClassification" in type(given).__name__
-        and dict(given.config.id2label) == names
-        and not newly_initialised(given)
+        "ForSequenceClassification" in type(source).__name__
+        and dict(source.config.id2label) == names
+        and not newly_initialised(source)
     )
     if same:
-        return working_copy(given, settings, in_place), []
+        return working_copy(source, settings, in_place), []
     if in_place:
         raise InvalidInput(
             "This model has no classifier for these classes, which in_place=True needs. Pass "
             "in_place=False."
         )
-    config = copy.deepcopy(given.config)
+    config = copy.deepcopy(source.config)
     config.id2label, config.label2id = names, {label: number for number, label in names.items()}
     config.problem_type = "single_label_classification"
     head: Any = transformers.AutoModelForSequenceClassification
@@ -183,31 +183,35 @@ def classifier(
                 "transformers has no text classifier for models of type "
                 f"{config.model_type!r}. Use a different model."
             ) from error
-    fresh = _take_over(model, given)
-    return working_copy(model.to(given.device), settings, True), fresh
+    fresh = _take_over(model, source)
+    return working_copy(model.to(source.device), settings, True), fresh
 
 
-def _take_over(model: Any, given: Any) -> list[str]:
+def _take_over(model: Any, source: Any) -> list[str]:
     """Copy the weights below the classification head from the original model.
 
     Return the names of all other modules, whose weights are initialised from the seed: the head,
     and modules that the original model or its checkpoint lacks (such as a pooler).
     """
-    body, theirs = model.base_model, given.base_model.state_dict()
-    prefix = "" if given.base_model is given else f"{given.base_model_prefix}."
-    for name in newly_initialised(given):
+    body, theirs = model.base_model, source.base_model.state_dict()
+    prefix = "" if source.base_model is source else f"{source.base_model_prefix}."
+    for name in newly_initialised(source):
         theirs.pop(name.removeprefix(prefix), None)
     lacking, different = body.load_state_dict(theirs, strict=False)
     numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
     if numbered or different:
         raise InvalidInput(
-            f"The layers of {type(given).__name__} do not match those of "
+            f"The layers of {type(source).__name__} do not match those of "
             f"{type(model).__name__} ({', '.join((numbered + different)[:3])} …). Use a "
             "different model."
         )
-    own = {f"{model.base_model_prefix}.{name}" for name in theirs}
+    copied_names = {f"{model.base_model_prefix}.{name}" for name in theirs}
     return sorted(
-        {name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in own}
+        {
+            name.rpartition(".")[0]
+            for name, _ in model.named_parameters()
+            if name not in copied_names
+        }
     )
 
 
@@ -256,14 +260,14 @@ def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     }
 
 
-def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
+def matthews(answers: Sequence[int], predictions: Sequence[int]) -> float:
     """Return the Matthews correlation for any number of classes, or 0 if it is undefined.
 
     See Gorodkin (2004), "Comparing two K-category assignments".
     """
-    size = max(*answers, *chosen) + 1
+    size = max(*answers, *predictions) + 1
     table = np.zeros((size, size))
-    np.add.at(table, (np.asarray(answers), np.asarray(chosen)), 1)
+    np.add.at(table, (np.asarray(answers), np.asarray(predictions)), 1)
     total, right, truth, guess = table.sum(), np.trace(table), table.sum(1), table.sum(0)
     below = np.sqrt((total**2 - guess @ guess) * (total**2 - truth @ truth))
     return float((right * total - truth @ guess) / below) if below else 0.0

@@ -80,12 +80,12 @@ class Training:
         number, began = len(self.history), time.monotonic()
         with _reproducible(self.model.device, self.settings.seed, number):
             loss, accuracy = self._steps(number)
-            held = score_choices(self.model, self.held_out, self.task, self.settings)
+            outcome = score_choices(self.model, self.held_out, self.task, self.settings)
         summary = {
             "loss": loss,
             "accuracy": accuracy,
-            "held_out_loss": held.loss,
-            "held_out_accuracy": held.accuracy(self.held_out),
+            "held_out_loss": outcome.loss,
+            "held_out_accuracy": outcome.accuracy(self.held_out),
             "seconds": round(time.monotonic() - began, 1),
         }
         self.history.append(summary)
@@ -95,7 +95,8 @@ class Training:
             }
         log(
             f"epoch {number + 1} of {self.settings.epochs}: loss {loss:.4f}, held-out loss"
-            f" {held.loss:.4f}, accuracy {summary['held_out_accuracy']:.4f}, {summary['seconds']} s"
+            f" {outcome.loss:.4f}, accuracy {summary['held_out_accuracy']:.4f},"
+            f" {summary['seconds']} s"
         )
 
     def _steps(self, epoch: int) -> tuple[float, float]:
@@ -107,14 +108,14 @@ class Training:
         total, right = 0.0, 0
         batches = batches_of(self.items, self.settings, epoch)
         steps = len(batches) * self.settings.epochs
-        shown = track(
+        batches_with_progress = track(
             batches,
             f"epoch {epoch + 1}",
             console=Console(stderr=True),
             transient=True,
             disable=not sys.stderr.isatty(),
         )
-        for step, batch in enumerate(shown, epoch * len(batches)):
+        for step, batch in enumerate(batches_with_progress, epoch * len(batches)):
             rate = self.settings.rate * rate_share(step, steps, self.settings.warmup)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -146,10 +147,10 @@ def rate_share(step: int, steps: int, warmup: float) -> float:
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
     """Return an AdamW optimizer without weight decay for biases and norm weights."""
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in wanted if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.rate)
 

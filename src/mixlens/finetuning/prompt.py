@@ -56,15 +56,15 @@ def prompt_finetuned(
     If you pass `out`, the model is saved there, and an interrupted run resumes after its last
     epoch. The model is copied unless you pass `in_place=True`.
     """
-    wanted = agreements(examples)
+    usable = agreements(examples)
     require_head(lens.model)
-    first, second = halves(wanted, settings.seed)
+    first, second = halves(usable, settings.seed)
     reasons: Counter[str] = Counter()
     longest = min(settings.longest, most_tokens(lens.model, lens.tokenizer))
     items, held_out = (prompts(lens, part, longest, reasons) for part in (first, second))
     if not items or not held_out:
         raise InvalidInput(
-            f"None of the {len(wanted)} examples can be used with this model: "
+            f"None of the {len(usable)} examples can be used with this model: "
             f"{dict(reasons)}. Use other data."
         )
     if reasons:
@@ -157,8 +157,8 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
 def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     """Return the accuracy over all examples, and for each group if the data has groups."""
     groups: dict[str, list[bool]] = {}
-    for item, chosen in zip(items, scores.chosen, strict=True):
-        groups.setdefault(item.group or "", []).append(chosen == item.answer)
+    for item, choice in zip(items, scores.chosen, strict=True):
+        groups.setdefault(item.group or "", []).append(choice == item.answer)
     summary: dict[str, Any] = {"accuracy": scores.accuracy(items), "loss": scores.loss}
     if set(groups) != {""}:
         summary["by_group"] = {

@@ -105,7 +105,7 @@ def score_choices(
 ) -> ClassChoices:
     """Evaluate the model on all items, and leave it in eval mode."""
     model.eval()
-    chosen, total = [0] * len(items), 0.0
+    choices, total = [0] * len(items), 0.0
     order = sorted(range(len(items)), key=lambda i: len(items[i].inputs["input_ids"]))
     with torch.inference_mode():
         for start in range(0, len(order), 4 * settings.batch):
@@ -114,8 +114,8 @@ def score_choices(
             logits, answers = compute_choices(model, batch, task, settings)
             total += float(cross_entropy(logits, answers, reduction="sum"))
             for place, choice in zip(places, logits.argmax(-1).tolist(), strict=True):
-                chosen[place] = choice
-    return ClassChoices(total / len(items), tuple(chosen))
+                choices[place] = choice
+    return ClassChoices(total / len(items), tuple(choices))
 
 
 def compute_choices(
@@ -137,17 +137,17 @@ def pad_batch(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
     """Pad the token ids of a batch on the right to the same length, and add the attention mask."""
     lengths = [len(item.inputs["input_ids"]) for item in batch]
     width = max(lengths)
-    made = {
+    tensors = {
         name: torch.tensor(
             [[*item.inputs[name], *[fill] * (width - len(item.inputs[name]))] for item in batch]
         )
         for name, fill in (("input_ids", padding), ("token_type_ids", 0))
         if name in batch[0].inputs
     }
-    made["attention_mask"] = torch.tensor(
+    tensors["attention_mask"] = torch.tensor(
         [[1] * length + [0] * (width - length) for length in lengths]
     )
-    return made
+    return tensors
 
 
 def _precision(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[Any]:

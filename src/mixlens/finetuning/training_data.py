@@ -48,10 +48,10 @@ def _parted(
     second: list[Kind] = []
     for _, texts in sorted(parts.items()):
         order = chance.sample(list(texts.values()), len(texts))
-        kept = int(len(order) * share)
-        for same in order[: len(order) - kept]:
+        first_count = int(len(order) * share)
+        for same in order[: len(order) - first_count]:
             first += same
-        for same in order[len(order) - kept :]:
+        for same in order[len(order) - first_count :]:
             second += same
     if not first or not second:
         raise InvalidInput(
@@ -79,14 +79,14 @@ def token_inputs(
     cut: dict[str, Any] = (
         {} if longest is None else {"truncation": "longest_first", "max_length": longest}
     )
-    made = tokenise_checked(tokenizer, *texts, **cut)
-    if not made["input_ids"]:
+    encoding = tokenise_checked(tokenizer, *texts, **cut)
+    if not encoding["input_ids"]:
         raise EmptyInput(f"The tokenizer returns no tokens for {text!r}. Remove the example.")
     accepted = inspect.signature(model.forward).parameters
     return {
-        name: list(made[name])
+        name: list(encoding[name])
         for name in ("input_ids", "token_type_ids")
-        if name in made and name in accepted
+        if name in encoding and name in accepted
     }
 
 

@@ -29,10 +29,10 @@ def chord(
     step = end - start
     with torch.enable_grad():
         middle = ((start + end) / 2).detach().requires_grad_()
-        own: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
+        slope: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
     near = step.abs() <= torch.finfo(end.dtype).eps ** 0.5 * (start.abs() + end.abs())
     whole = (function(end) - function(start)) / torch.where(near, torch.ones_like(step), step)
-    return torch.where(near, own, whole)
+    return torch.where(near, slope, whole)
 
 
 def chord_norms(
@@ -59,12 +59,12 @@ def chord_norms(
             continue
         rows = slice(int(reached[0]), int(reached[-1]) + 1)  # causal: later ones
         by_source = weights[:, :, rows, part].permute(0, 3, 2, 1).contiguous()
-        made = by_source @ first.vectors.of(part).to(weights.dtype).transpose(1, 2)
-        made = made.mul_(slopes[:, None, rows]) @ second
+        contributions = by_source @ first.vectors.of(part).to(weights.dtype).transpose(1, 2)
+        contributions = contributions.mul_(slopes[:, None, rows]) @ second
         if stream is not None:
-            written = by_source @ stream.vectors.of(part).to(weights.dtype).transpose(1, 2)
-            made.addcmul_(written, stream.scale[:, None, rows, None])
-        norms[:, rows, part] = torch.linalg.vector_norm(made, dim=-1).mT
+            stream_part = by_source @ stream.vectors.of(part).to(weights.dtype).transpose(1, 2)
+            contributions.addcmul_(stream_part, stream.scale[:, None, rows, None])
+        norms[:, rows, part] = torch.linalg.vector_norm(contributions, dim=-1).mT
     itself = (slope * first.diagonal) @ second
     itself = itself if stream is None else itself + stream.diagonal
     return first.with_diagonal(norms, torch.linalg.vector_norm(itself, dim=-1))

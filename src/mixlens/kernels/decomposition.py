@@ -95,9 +95,9 @@ class Vectors:
     def head(self, number: int) -> Vectors:
         """Return the vectors of a single head."""
         one = slice(number, number + 1)
-        read = number * self.values.shape[1] // len(self.matrix)
+        group = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
-        values = self.values[:, read : read + 1]
+        values = self.values[:, group : group + 1]
         return replace(self, values=values, matrix=self.matrix[one], gate=gate)
 
     @property
@@ -126,8 +126,8 @@ class Vectors:
         values = self.heads(part)
         batch, _, sources, _ = values.shape
         rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text
-        made = torch.bmm(rows, self.matrix)
-        return made.view(len(made), batch, sources, self.width).transpose(0, 1)
+        products = torch.bmm(rows, self.matrix)
+        return products.view(len(products), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
         """Return a function that takes a slice of sources and returns their vectors.
@@ -184,10 +184,10 @@ class Vectors:
             torch.mul(factors, values, out=weighted)  # one pass: no copy of shared values
             if self.gate is not None:
                 weighted *= self.gate[:, None].reshape(weighted[:, :1].shape)
-            made = weighted.flatten(3) @ self.matrix.flatten(0, 1)
+            contributions = weighted.flatten(3) @ self.matrix.flatten(0, 1)
         else:
-            made = by_source.contiguous() @ self.of(part).transpose(1, 2).to(weights.dtype)
-        return made.transpose(0, 1).flatten(1, 2)
+            contributions = by_source.contiguous() @ self.of(part).transpose(1, 2).to(weights.dtype)
+        return contributions.transpose(0, 1).flatten(1, 2)
 
     def write_segments(
         self,
@@ -205,8 +205,8 @@ class Vectors:
         ).transpose(2, 3)  # [segment, batch, target, head, d_head]
         if self.gate is not None:
             mixed = mixed * self.gate
-        made = mixed.flatten(3).to(self.matrix.dtype) @ self.matrix.flatten(0, 1)
-        return made.flatten(1, 2)
+        contributions = mixed.flatten(3).to(self.matrix.dtype) @ self.matrix.flatten(0, 1)
+        return contributions.flatten(1, 2)
 
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
@@ -218,8 +218,8 @@ class Vectors:
         if self.gate is not None:
             values = values * self.gate.transpose(1, 2)
         weighted = weights.to(values.dtype)[..., None] * values
-        made = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
-        return made.to(weights.dtype)
+        contributions = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
+        return contributions.to(weights.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,10 +260,10 @@ class Decomposition:
         weights = self.weights.expand(batch, heads, targets, sources)
         weights = weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
         groups = self.vectors.values.shape[1]
-        own = itself.expand(batch, groups, targets, self.vectors.values.shape[-1])
-        here = replace(self.vectors, values=self.vectors.values.gather(2, own))
-        written = here.written_to_each(weights)
-        return written.mul_(self.scale[..., None]).add_(self.own)
+        itself_values = itself.expand(batch, groups, targets, self.vectors.values.shape[-1])
+        own_vectors = replace(self.vectors, values=self.vectors.values.gather(2, itself_values))
+        contributions = own_vectors.written_to_each(weights)
+        return contributions.mul_(self.scale[..., None]).add_(self.own)
 
     def of_texts(self, texts: slice) -> Decomposition:
         """Return the decomposition for the selected texts of the batch."""

@@ -74,9 +74,11 @@ def average_noisy_gradients(
         # The same for every text, so that a batch changes nothing.
         generator = torch.Generator().manual_seed(seed)
         real = hidden[row, :length]
-        drawn = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(real)
+        noise_draws = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(
+            real
+        )
         copies = hidden[row].repeat(smooth, 1, 1)
-        copies[:, :length] += drawn * noise * (real.max() - real.min())
+        copies[:, :length] += noise_draws * noise * (real.max() - real.min())
         for part in split_chunks(copies, size):
             total[row] += explain(
                 gradient(value, part, rows.new_full((len(part),), row)), part
@@ -96,8 +98,8 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
         rows, step = copy // steps, copy % steps
         points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
         # A product, not a scattered sum, whose order is not fixed on a GPU.
-        own = (texts[:, None] == rows) * share[step]
-        total += torch.einsum("tc,c...->t...", own, gradient(value, points, rows))
+        step_weights = (texts[:, None] == rows) * share[step]
+        total += torch.einsum("tc,c...->t...", step_weights, gradient(value, points, rows))
     return total
 
 
@@ -120,8 +122,8 @@ def token_path_means(
         rows, tokens, copies = text[move], place[move], torch.arange(len(copy), device=device)
         points, start = hidden[rows].clone(), base[rows, tokens]
         points[copies, tokens] = start + along[step, None] * (hidden[rows, tokens] - start)
-        own = (every[:, None] == move) * share[step]
-        sums += own @ gradient(value, points, rows)[copies, tokens]
+        step_weights = (every[:, None] == move) * share[step]
+        sums += step_weights @ gradient(value, points, rows)[copies, tokens]
     total[text, place] = sums
     return total
 
@@ -138,8 +140,8 @@ def path_sum(
         rows, step = copy // steps, copy % steps
         parts = gradient(value, points[step, rows], rows)
         parts = parts * (points[step + 1, rows] - points[step, rows])
-        own = (every[:, None] == rows).to(parts)
-        total += torch.einsum("tc,c...->t...", own, parts)
+        step_weights = (every[:, None] == rows).to(parts)
+        total += torch.einsum("tc,c...->t...", step_weights, parts)
     return total
 
 

@@ -76,8 +76,8 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     rows = []
     for target in range(targets):
-        made = (vectors.written(weights[:, :, target, part], part, target) for part in parts)
-        norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in made]
+        sums = (vectors.written(weights[:, :, target, part], part, target) for part in parts)
+        norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in sums]
         rows.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
     return rows[0][:, None] if targets == 1 else torch.stack(rows, 1)
 
@@ -92,9 +92,9 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
     gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)
     source_bytes = weights.element_size() * heads * vectors.width
     for texts in slices(batch, sources * source_bytes, limit):
-        here = vectors.of_texts(texts)
+        text_vectors = vectors.of_texts(texts)
         for part in slices(sources, (texts.stop - texts.start) * source_bytes, limit):
-            fused_norms.fill_products(here.of(part), gram[texts, :, part])
+            fused_norms.fill_products(text_vectors.of(part), gram[texts, :, part])
     return fused_norms.norms_from(weights, gram, causal=causal)
 
 
@@ -108,10 +108,10 @@ def _try_fused(
     heads = weights.shape[1]
     few = sampler.uniform(2, heads, targets, sources)
     few = few.tril() if causal else few
-    made = sampler.vectors(2, heads, sources, vectors.width, dtype)
+    random_vectors = sampler.vectors(2, heads, sources, vectors.width, dtype)
     return Trial(
-        _fused_norms(few, made, LARGEST, causal),
-        _gram_norms(few.double(), widen(made), CACHED, causal, None),
+        _fused_norms(few, random_vectors, LARGEST, causal),
+        _gram_norms(few.double(), widen(random_vectors), CACHED, causal, None),
         1e-6 if dtype == torch.float32 else 1e-5,
     )
 
@@ -127,12 +127,20 @@ def _gram_norms(
     source_bytes = dtype.itemsize * heads * max(3 * targets, vectors.width + heads)
     norms = weights.new_zeros(batch, targets, sources)
     for texts in slices(batch, sources * source_bytes, limit):
-        here, seen, own = norms[texts], weights[texts], vectors.of_texts(texts)
+        text_norms, text_weights, text_vectors = (
+            norms[texts],
+            weights[texts],
+            vectors.of_texts(texts),
+        )
         if ends is not None:
             end = max(ends[texts])
-            here, seen, own = here[:, :end, :end], seen[:, :, :end, :end], own.up_to(end)
-        parts = list(slices(seen.shape[-1], len(here) * source_bytes, limit))
-        _fill_norms(here, seen, own, parts, causal, dtype)
+            text_norms, text_weights, text_vectors = (
+                text_norms[:, :end, :end],
+                text_weights[:, :, :end, :end],
+                text_vectors.up_to(end),
+            )
+        parts = list(slices(text_weights.shape[-1], len(text_norms) * source_bytes, limit))
+        _fill_norms(text_norms, text_weights, text_vectors, parts, causal, dtype)
     return norms
 
 
@@ -158,11 +166,11 @@ def _fill_norms(
     source = vectors.source(LARGEST)
     for part in parts:
         count, rows = part.stop - part.start, slice(part.start if causal else 0, targets)
-        seen = sources_first(weights[:, :, rows, part])
+        part_weights = sources_first(weights[:, :, rows, part])
         at_source = source(part).transpose(1, 2)
         if not same:
             at_source = room_for_vectors[:, :count].copy_(at_source)
-        by_source = room_for_weights[:, :count, : seen.shape[2]].copy_(seen)
+        by_source = room_for_weights[:, :count, : part_weights.shape[2]].copy_(part_weights)
         squares = (by_source @ (at_source @ at_source.mT)).mul_(by_source).sum(-1)
         # Rounding may leave a tiny negative square.
         norms[:, rows, part] = squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)

@@ -37,7 +37,7 @@ def visible_projection(
     weights: Float[Tensor, "batch head target source"],
     columns: Float[Tensor, "batch head source k"],
     positions: Int[Tensor, "batch target"],
-    seen: Bool[Tensor, "batch heads_or_one target source"],
+    visible: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Project the attention of each target on the column space of its visible sources.
@@ -46,7 +46,7 @@ def visible_projection(
     padding.
     """
     least = tolerance(weights.dtype)
-    direct = _full_rank_projection(weights, columns, seen, least, limit)
+    direct = _full_rank_projection(weights, columns, visible, least, limit)
     if direct is not None:
         return direct
     directions, births = ordered_directions(columns, least)
@@ -56,26 +56,30 @@ def visible_projection(
     batch, heads, _, sources = weights.shape
     bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
     for part in slices(weights.shape[2], bytes_each, limit):
-        own = seen[:, :, part]
-        rows = in_float64(weights[:, :, part]) * own
-        counts = own.sum(-1)
-        prefix = (own == (torch.arange(sources, device=own.device) < counts[..., None])).all(-1)
+        part_visible = visible[:, :, part]
+        rows = in_float64(weights[:, :, part]) * part_visible
+        counts = part_visible.sum(-1)
+        prefix = (
+            part_visible == (torch.arange(sources, device=part_visible.device) < counts[..., None])
+        ).all(-1)
         prefix = prefix & (counts <= positions[:, None, part] + 1)  # nothing ahead of the target
         ends = torch.where(prefix, counts, never)
         born = births[:, :, None] < ends[..., None]
-        gram = _visible_grams(rotated, own, limit) + torch.diag_embed((~born).to(rows.dtype))
-        made, right = _shortest(rows, rotated, gram, own, born)
+        gram = _visible_grams(rotated, part_visible, limit) + torch.diag_embed(
+            (~born).to(rows.dtype)
+        )
+        shortest, right = _shortest(rows, rotated, gram, part_visible, born)
         exact = prefix & (born.sum(-1) == counts)  # independent rows: nothing to exchange
-        made = torch.where(exact[..., None], rows, made)
-        _repair(made, ~(right | exact), rows, columns, own, least)
-        result[:, :, part] = made.to(result.dtype)
+        shortest = torch.where(exact[..., None], rows, shortest)
+        _repair(shortest, ~(right | exact), rows, columns, part_visible, least)
+        result[:, :, part] = shortest.to(result.dtype)
     return result, (births < never).sum(-1)
 
 
 def _full_rank_projection(
     weights: Float[Tensor, "batch head target source"],
     columns: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch heads_or_one target source"],
+    visible: Bool[Tensor, "batch heads_or_one target source"],
     least: float,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]] | None:
@@ -86,25 +90,25 @@ def _full_rank_projection(
     """
     (batch, heads, targets, sources), k = weights.shape, columns.shape[-1]
     fits = 8 * batch * heads * targets * (4 * k * k + 4 * sources) <= limit
-    if not fits or bool((seen.sum(-1) < k).any()):
+    if not fits or bool((visible.sum(-1) < k).any()):
         return None
-    gram = _visible_grams(columns, seen, limit)
+    gram = _visible_grams(columns, visible, limit)
     inverse = inverse_factor(gram, least)
     # Rows that all miss a direction by `least` times the largest row have a smaller singular value.
     largest = sources**0.5 * torch.linalg.vector_norm(columns, dim=-1).amax(-1)[..., None]
     certain = torch.linalg.matrix_norm(inverse.factor) * least * largest < 1
-    rows, born = in_float64(weights) * seen, torch.ones_like(gram[..., 0], dtype=torch.bool)
-    made, right = _shortest(rows, columns, gram, seen, born)
+    rows, born = in_float64(weights) * visible, torch.ones_like(gram[..., 0], dtype=torch.bool)
+    shortest, right = _shortest(rows, columns, gram, visible, born)
     if not bool((right & certain & inverse.trusted).all()):
         return None
-    return made.to(weights.dtype), torch.full((batch, heads), k, device=weights.device)
+    return shortest.to(weights.dtype), torch.full((batch, heads), k, device=weights.device)
 
 
 def _shortest(
     rows: Float[Tensor, "batch head target source"],
     rotated: Float[Tensor, "batch head source k"],
     gram: Float[Tensor, "batch head target k k"],
-    seen: Bool[Tensor, "batch heads_or_one target source"],
+    visible: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
     """Return, for each target, the weights of smallest norm that have the same product with
@@ -118,17 +122,17 @@ def _shortest(
     )
     product = rows @ rotated
     coefficients = torch.cholesky_solve(product[..., None], lower)[..., 0] * born
-    made = (coefficients @ rotated.mT) * seen
-    missing = product - made @ rotated
+    shortest = (coefficients @ rotated.mT) * visible
+    missing = product - shortest @ rotated
     size = torch.linalg.vector_norm(rows, dim=-1)
     near = torch.linalg.vector_norm(missing, dim=-1) <= _RESIDUAL * size
     calm = torch.linalg.vector_norm(coefficients, dim=-1) <= _GROWTH * size
-    return made, (info == 0) & near & calm
+    return shortest, (info == 0) & near & calm
 
 
 def _visible_grams(
     rotated: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch heads_or_one target source"],
+    visible: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> Float[Tensor, "batch head target k k"]:
     """Return, for each target, the sum of c_j c_j^T over its visible sources.
@@ -136,32 +140,37 @@ def _visible_grams(
     Sources that all targets share are summed in one product. The others use outer products.
     """
     batch, heads, _, k = rotated.shape
-    by_all = seen.all(2)
-    differing = (seen.any(2) & ~by_all).flatten(0, 1).any(0)
+    by_all = visible.all(2)
+    differing = (visible.any(2) & ~by_all).flatten(0, 1).any(0)
     agreed = rotated * (by_all & ~differing)[..., None]
-    grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[2], -1, -1).flatten(-2)
+    grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, visible.shape[2], -1, -1).flatten(-2)
     columns = differing.nonzero()[:, 0]
     for part in slices(len(columns), 8 * batch * heads * k * k, limit):
-        own = rotated[:, :, columns[part]]
-        outer = torch.einsum("bhsk,bhsl->bhskl", own, own).flatten(-2)
-        grams = grams + seen[..., columns[part]].to(own.dtype) @ outer
+        part_rows = rotated[:, :, columns[part]]
+        outer = torch.einsum("bhsk,bhsl->bhskl", part_rows, part_rows).flatten(-2)
+        grams = grams + visible[..., columns[part]].to(part_rows.dtype) @ outer
     return grams.reshape(batch, heads, -1, k, k)
 
 
 def _repair(
-    made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float
+    projected: Tensor,
+    wrong: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    visibility: Tensor,
+    least: float,
 ) -> None:
-    seen, last, left = seen.expand(made.shape), None, made
+    visibility, last, left = visibility.expand(projected.shape), None, projected
     for row, head, target in wrong.nonzero().tolist():
-        visible = seen[row, head, target].nonzero()[:, 0]
+        visible = visibility[row, head, target].nonzero()[:, 0]
         if not len(visible):  # padding beyond a window sees nothing
             continue
         same = last is not None and last[:2] == (row, head) and torch.equal(last[2], visible)
         if not same:  # tokens of one image see the same sources
             left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
             left, last = left * (sizes > least * sizes[0]), (row, head, visible)
-        made[row, head, target] = 0
-        made[row, head, target, visible] = (rows[row, head, target, visible] @ left) @ left.mT
+        projected[row, head, target] = 0
+        projected[row, head, target, visible] = (rows[row, head, target, visible] @ left) @ left.mT
 
 
 def ordered_directions(
@@ -182,13 +191,13 @@ def ordered_directions(
     for source in range(sources):
         if source >= k and source % 16 == 0 and bool((count == k).all()):
             break
-        rest = columns[:, :, source, :, None]
+        residual = columns[:, :, source, :, None]
         for _ in range(2):  # twice is enough for orthogonality to the last digit
-            rest = rest - basis @ (basis.mT @ rest)
-        size = torch.linalg.vector_norm(rest, dim=(-2, -1))
+            residual = residual - basis @ (basis.mT @ residual)
+        size = torch.linalg.vector_norm(residual, dim=(-2, -1))
         new = (size > least * largest[:, :, source]) & (count < k)
         slot = (slots == count[..., None]) & new[..., None]
-        basis = basis + slot[:, :, None] * (rest / size.clamp_min(1e-300)[..., None, None])
+        basis = basis + slot[:, :, None] * (residual / size.clamp_min(1e-300)[..., None, None])
         births = torch.where(slot, source, births)
         count = count + new
     return basis, births

@@ -79,9 +79,9 @@ def value_columns(
         left, sizes, _ = torch.linalg.svd(in_float64(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
-        kept = left * (sizes > least * sizes[0])
-        columns[:, head, :, : kept.shape[1]] = columns[:, head] @ kept
-        columns[:, head, :, kept.shape[1] :] = 0
+        basis = left * (sizes > least * sizes[0])
+        columns[:, head, :, : basis.shape[1]] = columns[:, head] @ basis
+        columns[:, head, :, basis.shape[1] :] = 0
     size: Tensor = torch.linalg.matrix_norm(columns)[..., None, None]
     return columns / size.clamp_min(1e-300)
 
@@ -168,9 +168,9 @@ def projector(
         left, sizes, _ = torch.linalg.svd(
             columns[row, head, : int(lengths[row])], full_matrices=False
         )
-        kept = sizes > least * sizes[0]
-        basis[row, head, : left.shape[0], : left.shape[1]] = left * kept
-        rank[row, head] = kept.sum()
+        is_kept = sizes > least * sizes[0]
+        basis[row, head, : left.shape[0], : left.shape[1]] = left * is_kept
+        rank[row, head] = is_kept.sum()
     return Projector(basis, whole, lengths, rank)
 
 

@@ -55,9 +55,11 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     step = a - b
     with torch.enable_grad():
         middle = ((a + b) / 2).requires_grad_()
-        own: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
+        tangent: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
     tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5 * (a.abs() + b.abs())
-    slope = torch.where(tiny, own, (above - below) / torch.where(tiny, torch.ones_like(step), step))
+    slope = torch.where(
+        tiny, tangent, (above - below) / torch.where(tiny, torch.ones_like(step), step)
+    )
     return _with_slope(result, torch.cat([slope, slope]) * x)
 
 
@@ -330,8 +332,8 @@ class Rescale(TorchFunctionMode):
         if func is F.layer_norm:
             return norm(*_norm_arguments(*args, **kwargs), centred=True)
         if func is F.rms_norm:
-            given, shape, weight, eps = _rms_arguments(*args, **kwargs)
-            return norm(given, shape, weight, None, eps, centred=False)
+            values, shape, weight, eps = _rms_arguments(*args, **kwargs)
+            return norm(values, shape, weight, None, eps, centred=False)
         return func(*args, **kwargs)
 
     def _curve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -396,5 +398,5 @@ def differences_explained(
         slope = slope_of(upper.sum(), both)
     multipliers = torch.zeros_like(x) if slope is None else slope[: len(x)]
     attributions = multipliers * (x - baseline)
-    wanted = (upper - lower).detach()
-    return attributions, wanted, attributions.flatten(1).sum(1) - wanted
+    expected = (upper - lower).detach()
+    return attributions, expected, attributions.flatten(1).sum(1) - expected

@@ -46,7 +46,7 @@ def left_null_basis(
 def shortest_rows(
     weights: Float[Tensor, "batch head target source"],
     columns: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch heads_or_one target source"],
+    visibility: Bool[Tensor, "batch heads_or_one target source"],
 ) -> Float[Tensor, "batch head target source"]:
     """Return the non-negative weights of smallest norm that have the same product with `columns`.
 
@@ -54,9 +54,9 @@ def shortest_rows(
     """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
-    given, matrices, visible = (
+    weight_rows, matrices, visible = (
         tensor.detach().cpu().numpy()
-        for tensor in (weights.double(), columns, seen.expand(weights.shape))
+        for tensor in (weights.double(), columns, visibility.expand(weights.shape))
     )
     for row, head in np.ndindex(*weights.shape[:2]):
         basis, last = None, None
@@ -67,7 +67,7 @@ def shortest_rows(
             if last is None or not np.array_equal(sources, last):
                 basis, last = left_null_basis(matrices[row, head, sources], least), sources
             assert basis is not None
-            shortest = shortest_distribution(given[row, head, target, sources], basis)
+            shortest = shortest_distribution(weight_rows[row, head, target, sources], basis)
             result[row, head, target, sources.tolist()] = torch.from_numpy(shortest).to(result)
     return result
 
@@ -82,10 +82,10 @@ def shortest_distribution(
     if null.shape[1] == 0 or shortest.min() >= 0:
         return shortest if null.shape[1] else weights
     system = np.vstack([null.T, -shortest[None]])
-    wanted = np.zeros(len(system))
-    wanted[-1] = 1
-    multipliers, _ = scipy_optimize().nnls(system, wanted, maxiter=50 * len(weights))
-    residual = system @ multipliers - wanted
+    constraint = np.zeros(len(system))
+    constraint[-1] = 1
+    multipliers, _ = scipy_optimize().nnls(system, constraint, maxiter=50 * len(weights))
+    residual = system @ multipliers - constraint
     if abs(residual[-1]) < 1e-14:
         raise MixlensError(
             "No distribution has this output, because the recorded attention weights are not a "

@@ -68,8 +68,8 @@ class _FreeRow:
 
     @property
     def seen(self) -> Float[np.ndarray, " seen"]:
-        seen: np.ndarray = self.weights[self.visible]
-        return seen
+        visible_weights: np.ndarray = self.weights[self.visible]
+        return visible_weights
 
     def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
         """Expand the weights of visible sources to all sources, with zeros for hidden sources."""
@@ -79,11 +79,11 @@ class _FreeRow:
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
         """Return the distribution with the same head output that is furthest in this direction."""
-        given = self.seen
+        start = self.seen
         solution = scipy_optimize().linprog(
             -direction,
             A_eq=self.fixed.T,
-            b_eq=self.fixed.T @ given,
+            b_eq=self.fixed.T @ start,
             bounds=(0, None),
             method="highs",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
@@ -91,12 +91,12 @@ class _FreeRow:
         if (
             solution.x is None
         ):  # the solver failed on a badly scaled problem; the weights themselves are feasible
-            return given
+            return start
         # Remove errors within the solver's tolerance: only the null space of the change is kept.
-        moved = given + self.null @ (self.null.T @ (solution.x - given))
+        moved = start + self.null @ (self.null.T @ (solution.x - start))
         moved = np.clip(moved, 0, None)
-        kept: np.ndarray = moved * (given.sum() / moved.sum())
-        return kept
+        rescaled: np.ndarray = moved * (start.sum() / moved.sum())
+        return rescaled
 
 
 def alternative_attention(
@@ -240,10 +240,10 @@ def attention_bounds(
         for place, source in enumerate(recorded_row.visible):
             unit = np.zeros(len(recorded_row.visible))
             unit[place] = 1
-            for sign, made in rows.items():
+            for sign, row_of_sign in rows.items():
                 other = recorded_row.whole(recorded_row.furthest(sign * unit))
                 if sign * (other[source] - recorded_row.weights[source]) > 0:  # otherwise it stays
-                    made[source] = other
+                    row_of_sign[source] = other
     return AttentionBounds(
         rows[-1].diagonal().copy(),
         rows[1].diagonal().copy(),
@@ -291,8 +291,8 @@ def _visible_columns(
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
     )[row, head]
-    seen = sources.of_head(head)[row, target]
-    return np.flatnonzero(seen.cpu().numpy()), columns.cpu().numpy()
+    visible = sources.of_head(head)[row, target]
+    return np.flatnonzero(visible.cpu().numpy()), columns.cpu().numpy()
 
 
 def _complement(null: Float[np.ndarray, "seen free"]) -> Float[np.ndarray, "seen bound"]:

@@ -51,24 +51,24 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     score = functools.partial(effective_attention.score_layer, per_head=True)
-    made = score_layers({"effective": score}, recording, request)["effective"]
-    wanted = request.chosen(recording)
+    effective = score_layers({"effective": score}, recording, request)["effective"]
+    targets_of_request = request.chosen(recording)
     tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.rows(site))]
     for number, (_, parts) in enumerate(request.sites(recording)):
-        visible = effective_attention.visible_sources(parts, wanted)
+        visible = effective_attention.visible_sources(parts, targets_of_request)
         columns = value_columns(parts.values, parts.output_weight, visible.lengths)
         simplex = _ranks(with_ones(columns, visible.lengths), tolerance(parts.values.dtype))
         for row, table in enumerate(tables):
             targets = len(recording.target_tokens(request.site, row))
             freedom = _freedom(
                 parts.weights[row, :, :targets],
-                made.values[number, row, :, :targets],
+                effective.values[number, row, :, :targets],
                 visible.seen[row, :, :targets],
             )
             table.append(
                 {
-                    "rank": made.extras["rank"][number, row],
-                    "null_dimension": made.extras["null_dimension"][number, row],
+                    "rank": effective.extras["rank"][number, row],
+                    "null_dimension": effective.extras["null_dimension"][number, row],
                     "null_dimension_simplex": visible.lengths[row] - simplex[row],
                     **freedom,
                 }
@@ -80,14 +80,14 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
 def _freedom(
     raw: Float[Tensor, "head target source"],
     effective: Float[Tensor, "head target source"],
-    seen: Bool[Tensor, "heads_or_one target source"],
+    visible: Bool[Tensor, "heads_or_one target source"],
 ) -> dict[str, Float[Tensor, " head"]]:
     """Return `null_share` and `pearson` for each head, over the visible target-source pairs."""
-    if len(seen) > 1:
-        heads = [slice(head, head + 1) for head in range(len(seen))]
-        made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]
-        return {name: torch.cat([part[name] for part in made]) for name in made[0]}
-    raw, effective = raw[:, seen[0]], effective[:, seen[0]]
+    if len(visible) > 1:
+        heads = [slice(head, head + 1) for head in range(len(visible))]
+        by_head = [_freedom(raw[head], effective[head], visible[head]) for head in heads]
+        return {name: torch.cat([part[name] for part in by_head]) for name in by_head[0]}
+    raw, effective = raw[:, visible[0]], effective[:, visible[0]]
     share = (raw - effective).square().sum(-1) / raw.square().sum(-1)
     return {"null_share": share, "pearson": _pearson(raw, effective)}
 

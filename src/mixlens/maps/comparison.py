@@ -169,8 +169,8 @@ class Comparison:
         place = position_of(source, TokenRow(self.sources), range(len(self.sources)))
         ranks = {}
         for name, values in self.scores.items():
-            others = np.abs(values[self.others])
-            ranks[name] = int((others > abs(values[place]) * (1 + 1e-9)).sum()) + 1
+            other_scores = np.abs(values[self.others])
+            ranks[name] = int((other_scores > abs(values[place]) * (1 + 1e-9)).sum()) + 1
         return ranks
 
     def segments(self, by: By = None, *, sink: bool = True) -> Comparison:
@@ -203,11 +203,11 @@ class Comparison:
         groups = group_tokens(split_segments(row, by), sink=sink)
 
         def merged(values: np.ndarray) -> np.ndarray:
-            kept = values.astype(np.float64)
+            without_sink = values.astype(np.float64)
             if not sink:
-                kept[..., 0] = 0
-                kept = shares(kept)
-            return sum_segments(kept, groups)
+                without_sink[..., 0] = 0
+                without_sink = shares(without_sink)
+            return sum_segments(without_sink, groups)
 
         return replace(
             self,

@@ -102,9 +102,9 @@ class SourceAndPrefix:
         """Return a table with one row per score. See `MixingMaps.to_dataframe`."""
         return self.maps.to_dataframe()
 
-    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
+    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **options: Any) -> None:
         """Write an HTML page with the source and the prefix. See `MixingMaps.to_html`."""
-        self.maps.to_html(path, *others, **shown)
+        self.maps.to_html(path, *others, **options)
 
     def _repr_html_(self) -> str:
         return self.maps._repr_html_()
@@ -195,11 +195,11 @@ def through(
         rolled = layer @ rolled
     sources, targets = cross.shape[2], cross.shape[1]
     below = np.hstack([np.zeros((targets, sources)), np.eye(targets)])
-    joined = []
-    for own, to_encoder, share in zip(decoder, cross, residual, strict=True):
-        here = (share[:, None] * own) @ below
-        here[:, :sources] += to_encoder @ rolled
-        total = here.sum(-1, keepdims=True)
-        below = np.divide(here, total, out=np.zeros_like(here), where=total > 0)
-        joined.append(below)
-    return np.stack(joined)
+    states = []
+    for self_scores, to_encoder, share in zip(decoder, cross, residual, strict=True):
+        mixed = (share[:, None] * self_scores) @ below
+        mixed[:, :sources] += to_encoder @ rolled
+        total = mixed.sum(-1, keepdims=True)
+        below = np.divide(mixed, total, out=np.zeros_like(mixed), where=total > 0)
+        states.append(below)
+    return np.stack(states)

@@ -41,11 +41,11 @@ def max_flow(
         )
     count = capacities.shape[-1]
     flows = np.zeros((len(layers), len(targets), count))
-    for chosen, layer in enumerate(layers):
+    for number, layer in enumerate(layers):
         graph, pipes = _graph(capacities[: layer + 1])
         for row, target in enumerate(targets):
             start = (layer + 1) * count + target
-            flows[chosen, row] = [
+            flows[number, row] = [
                 graph.maxflow_value(start, token, capacity=pipes) for token in range(count)
             ]
     return flows
@@ -90,14 +90,14 @@ def flow_through(
     numbers = (
         maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
     )
-    chosen = [layer_index(layer, maps.layers) for layer in numbers]
-    held = maps.target_positions
+    places = [layer_index(layer, maps.layers) for layer in numbers]
+    positions = maps.target_positions
     rows = (
-        held
+        positions
         if targets is None
-        else tuple(position_of(target, maps.target_row, held) for target in targets)
+        else tuple(position_of(target, maps.target_row, positions) for target in targets)
     )
-    flows = max_flow(passed.steps, layers=chosen, targets=rows)
+    flows = max_flow(passed.steps, layers=places, targets=rows)
     step = f"flow({passed.rule})"
     facts = replace(
         maps.facts,
@@ -107,5 +107,5 @@ def flow_through(
         joined_by=step,
     )
     return maps.derived(
-        flows, step, facts, layers=tuple(maps.layers[i] for i in chosen), target_positions=rows
+        flows, step, facts, layers=tuple(maps.layers[i] for i in places), target_positions=rows
     )

@@ -266,14 +266,14 @@ class MixingMaps:
 
     def __repr__(self) -> str:
         about = [str(self.provenance.get("measure")), *self.provenance.get("steps", [])]
-        shown = " ".join(self.tokens[:8]) + (" …" if len(self.tokens) > 8 else "")
+        words = " ".join(self.tokens[:8]) + (" …" if len(self.tokens) > 8 else "")
         sizes = " × ".join(
             f"{n} {dim}{'s' * (n != 1)}"
             for n, dim in zip(self.scores.shape, self.dims, strict=True)
         )
         model = self.provenance.get("name") or self.provenance.get("model")
         return (
-            f"<MixingMaps {' → '.join(about)}{f' of {model}' if model else ''}: {sizes}; {shown}>"
+            f"<MixingMaps {' → '.join(about)}{f' of {model}' if model else ''}: {sizes}; {words}>"
         )
 
     def at(
@@ -738,7 +738,7 @@ class MixingMaps:
         path: str | os.PathLike[str],
         *others: MixingMaps,
         segments: By = None,
-        **shown: Any,
+        **options: Any,
     ) -> None:
         """Write a self-contained HTML page with an interactive viewer.
 
@@ -764,10 +764,10 @@ class MixingMaps:
         --------
         >>> maps.to_html("maps.html", lens.measure("attention", text))
         """
-        given = [self, *others]
+        all_maps = [self, *others]
         if segments is not None:
-            given = [with_segments(each, segments) for each in given]
-        view("viewer.page").write(view("viewer.payload").payload_of(given, **shown), path)
+            all_maps = [with_segments(each, segments) for each in all_maps]
+        view("viewer.page").write(view("viewer.payload").payload_of(all_maps, **options), path)
 
     def _repr_html_(self) -> str:
         frame: str = view("viewer.page").frame(view("viewer.payload").payload_of(self))

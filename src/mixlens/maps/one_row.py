@@ -66,9 +66,9 @@ _SEVERAL: dict[str, Callable[[Sequence[int]], str]] = {
 
 
 def _last_name(maps: MixingMaps) -> str:
-    last, joined = maps.layers[-1], maps.facts.joined_by
-    if joined is not None:
-        how = joined.partition("(")[0]
+    last, aggregation = maps.layers[-1], maps.facts.joined_by
+    if aggregation is not None:
+        how = aggregation.partition("(")[0]
         return "mean of the layers" if how == "mean" else f"{how} up to layer {last}"
     return f"up to layer {last}" if maps.facts.reaches_input else f"layer {last}"
 

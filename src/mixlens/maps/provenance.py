@@ -96,15 +96,15 @@ def weights_digest(model: Any) -> str:
     at random each time. If a model is spread over several processes, call this function in each of
     them.
     """
-    digest, drawn = hashlib.sha256(), newly_initialised(model)
+    digest, random_names = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():
-        if name in drawn:
+        if name in random_names:
             continue
         values = whole(weight) if is_spread(weight) else weight.detach()
         flat = values.reshape(-1)
-        taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
+        sample = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
         name = name.replace("._bias", ".bias")  # see `plain_shards.remove_exchange`
-        digest.update(f"{name} {tuple(values.shape)} {values.dtype}".encode() + taken.tobytes())
+        digest.update(f"{name} {tuple(values.shape)} {values.dtype}".encode() + sample.tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -49,7 +49,7 @@ class RankedScores:
         raise NotImplementedError
 
     @classmethod
-    def _from_json(cls, given: Mapping[str, Any]) -> Self:
+    def _from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Create the scores from the contents of a file. Raise `ValueError` if they are invalid."""
         raise NotImplementedError
 
@@ -169,11 +169,11 @@ class RankedScores:
         return {"format": self._format, **self._as_json()}
 
     @classmethod
-    def _read(cls, given: Any) -> Self:
-        require_form(given, {"format": str, **cls._form}, "it")
-        if given["format"] != cls._format:
-            raise ValueError(f"its format is {given['format']!r}")
-        return cls._from_json(given)
+    def _read(cls, fields: Any) -> Self:
+        require_form(fields, {"format": str, **cls._form}, "it")
+        if fields["format"] != cls._format:
+            raise ValueError(f"its format is {fields['format']!r}")
+        return cls._from_json(fields)
 
 
 def require_count(count: Any) -> None:
@@ -182,11 +182,11 @@ def require_count(count: Any) -> None:
         raise InvalidInput(f"count={count!r} is out of range. Pass an integer of at least 1.")
 
 
-def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def read_numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Convert a list of numbers to an array of this shape. Raise `ValueError` if that is not
     possible.
     """
-    numbers = np.array(given, dtype=np.float64)
+    numbers = np.array(values, dtype=np.float64)
     if numbers.shape != shape or not numbers.size:
         raise ValueError(f"its scores have the shape {numbers.shape}, not {shape}")
     if not np.isfinite(numbers).all():

@@ -100,10 +100,10 @@ class _Streams:
         """Return the matrices after the self-attention layers of stream s, given the map of each
         layer.
         """
-        own, across = self.own, self.across
+        own_stream, across = self.own, self.across
         for links in maps:
-            own, across = own + links @ own, across + links @ across
-        return replace(self, own=own, across=across)
+            own_stream, across = own_stream + links @ own_stream, across + links @ across
+        return replace(self, own=own_stream, across=across)
 
     def looking(self, links: np.ndarray) -> _Streams:
         """Return the matrices after a layer in which stream s attends to stream q."""

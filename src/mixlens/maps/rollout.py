@@ -171,15 +171,15 @@ class Rule:
         If all scores of a target are zero, the row of the identity matrix is returned for this
         target.
         """
-        own = np.zeros(scores.shape[-2:])
-        own[np.arange(len(positions)), positions] = 1
+        identity = np.zeros(scores.shape[-2:])
+        identity[np.arange(len(positions)), positions] = 1
         if self.adds_identity:
-            added = scores.astype(np.float64) + own
+            added = scores.astype(np.float64) + identity
             return row_normalised(added) if self.normalise else added
         shares = row_normalised(scores) if self.divides_first else scores.astype(np.float64)
-        mixed = (1 - self.residual) * shares + self.residual * own
+        mixed = (1 - self.residual) * shares + self.residual * identity
         mixed = row_normalised(mixed) if self.divides_last else mixed
-        return np.where(scores.any(-1, keepdims=True), mixed, own)
+        return np.where(scores.any(-1, keepdims=True), mixed, identity)
 
 
 def layer_transitions(
@@ -277,13 +277,17 @@ def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
     of_tokens = maps.facts.same_tokens and len(maps.source_row) == len(maps.target_row)
     if not is_rollout or not of_tokens or len(maps.source_row) < FEWEST:
         return None
-    held = np.array(maps.target_positions)
+    positions = np.array(maps.target_positions)
     rows = np.abs(shares(maps.scores[place]))
     source = int(rows.sum(0).argmax())
-    taken = rows[held != source, source]
-    if not len(taken) or taken.mean() < MEAN_SHARE or taken.min() < LEAST_SHARE:
+    shares_of_source = rows[positions != source, source]
+    if (
+        not len(shares_of_source)
+        or shares_of_source.mean() < MEAN_SHARE
+        or shares_of_source.min() < LEAST_SHARE
+    ):
         return None
-    return Collapse(source, maps.source_tokens[source], float(taken.mean()))
+    return Collapse(source, maps.source_tokens[source], float(shares_of_source.mean()))
 
 
 def warn_of_collapse(maps: MixingMaps) -> MixingMaps:

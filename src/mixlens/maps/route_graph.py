@@ -175,11 +175,11 @@ class Routes:
         graph = ElementTree.SubElement(root, "graph", id="route", edgedefault="directed")
         for node in self.nodes:
             place, _, position = node.partition("_")
-            made = ElementTree.SubElement(graph, "node", id=node)
+            element = ElementTree.SubElement(graph, "node", id=node)
             values = (PARTS[place[0]], place[1:], position, self._token(node))
             for name, value in zip(kinds, values, strict=True):
-                ElementTree.SubElement(made, "data", key=name).text = value
+                ElementTree.SubElement(element, "data", key=name).text = value
         for edge in self.edges:
-            made = ElementTree.SubElement(graph, "edge", source=edge.start, target=edge.end)
-            ElementTree.SubElement(made, "data", key="weight").text = repr(edge.weight)
+            element = ElementTree.SubElement(graph, "edge", source=edge.start, target=edge.end)
+            ElementTree.SubElement(element, "data", key="weight").text = repr(edge.weight)
         return ElementTree.ElementTree(root)

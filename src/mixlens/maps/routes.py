@@ -49,28 +49,28 @@ def routes(
     value_bias: bool = False,
 ) -> Routes:
     """Return the information flow route of one target in a recorded text."""
-    chosen = recording.structure.site(site)
-    if chosen.kind is not AttentionKind.SELF or recording.batch != 1:
+    attention = recording.structure.site(site)
+    if attention.kind is not AttentionKind.SELF or recording.batch != 1:
         raise InvalidInput(
             "A route needs one token and the self-attention of one text. Record one text and "
             "pass one target."
         )
     if not 0 <= threshold < 1:
         raise InvalidInput(f"threshold={threshold} is out of range. Pass a fraction in [0, 1).")
-    reason = refusal("flow_routes", recording.structure, chosen.name)
+    reason = refusal("flow_routes", recording.structure, attention.name)
     if reason is not None:
         raise UnsupportedModel(reason)
-    chosen.stack.require_every_layer("a route")
-    row = recording.target_tokens(chosen.name, 0)
+    attention.stack.require_every_layer("a route")
+    row = recording.target_tokens(attention.name, 0)
     position = position_of(target, row, range(len(row)))
     search = _Search(
         recording=recording,
-        site=chosen.name,
+        site=attention.name,
         threshold=threshold,
         renormalise=renormalise,
         rules=RouteRules(value_bias),
     )
-    layers = recording.layers(chosen.name)
+    layers = recording.layers(attention.name)
     reached = {position}
     for index in reversed(range(len(layers))):
         reached = search.below(index, layers[index], reached)
@@ -149,8 +149,8 @@ class _Search:
         shares = torch.stack(feed_forward_shares(layer, site, targets, self.rules))[:, 0]
         for token, added in zip(tokens, shares[0].tolist(), strict=True):
             self.blocks.append(BlockShare(index, token, "feed_forward", added))
-        kept = self._kept(shares.T.cpu().double().numpy())
-        return [(token, *pair) for token, pair in zip(tokens, kept.tolist(), strict=True)]
+        pairs = self._kept(shares.T.cpu().double().numpy())
+        return [(token, *pair) for token, pair in zip(tokens, pairs.tolist(), strict=True)]
 
     def _attention(
         self, index: int, layer: Layer, tokens: list[int]
@@ -169,9 +169,9 @@ class _Search:
         self._describe(index, tokens, heads, residual)
         rows = np.arange(len(tokens))
         if self.renormalise:
-            kept = self._kept(np.column_stack([heads.reshape(len(tokens), -1), residual]))
-            merged = kept[:, :-1].reshape(heads.shape).sum(1)
-            merged[rows, tokens] += kept[:, -1]
+            kept_shares = self._kept(np.column_stack([heads.reshape(len(tokens), -1), residual]))
+            merged = kept_shares[:, :-1].reshape(heads.shape).sum(1)
+            merged[rows, tokens] += kept_shares[:, -1]
         else:
             merged = heads.sum(1)
             merged[rows, tokens] += residual
@@ -183,9 +183,9 @@ class _Search:
     ) -> None:
         by_head, active = heads.sum(-1), heads.max(-1) > self.threshold
         wholes = zip(tokens, by_head.sum(-1).tolist(), residual.tolist(), strict=True)
-        for token, whole, own in wholes:
+        for token, whole, residual_share in wholes:
             self.blocks.append(BlockShare(index, token, "attention", whole))
-            self.blocks.append(BlockShare(index, token, "residual", own))
+            self.blocks.append(BlockShare(index, token, "residual", residual_share))
         for token, shares, actives in zip(tokens, by_head.tolist(), active.tolist(), strict=True):
             pairs = enumerate(zip(shares, actives, strict=True))
             self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
@@ -195,8 +195,8 @@ class _Search:
 
         With `renormalise`, divide the others by their sum.
         """
-        kept = np.where(shares > self.threshold, shares, 0.0)
+        above = np.where(shares > self.threshold, shares, 0.0)
         if not self.renormalise:
-            return kept
-        whole = kept.sum(-1, keepdims=True)
-        return kept / np.where(whole > 0, whole, 1.0)
+            return above
+        whole = above.sum(-1, keepdims=True)
+        return above / np.where(whole > 0, whole, 1.0)

@@ -31,16 +31,16 @@ _INSIDE = "inside("
 def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     """Compute `MixingMaps.segments`."""
     _require_tokens(maps)
-    kept = maps if sink else leave_out_sink(maps)
+    base = maps if sink else leave_out_sink(maps)
     begins = not _has_step(maps, _INSIDE)  # otherwise the first token is not among the sources
     groups = group_tokens(split_segments(maps.source_row, by), sink=sink and begins, apart=begins)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
     share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
     named = by if isinstance(by, str) else "own" if by is None else "named"
-    return kept.derived(
-        sum_segments(kept.scores, groups),
+    return base.derived(
+        sum_segments(base.scores, groups),
         f"{_SUMS}{named})",
-        replace(kept.facts, same_tokens=False),
+        replace(base.facts, same_tokens=False),
         source_row=TokenRow(tuple(groups)),
         measured=share if begins else {},
     )
@@ -80,8 +80,8 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
             "These maps hold only the tokens of one segment. Call without_sink() before inside()."
         )
     steps = maps.provenance.get("steps", [])
-    gone = has_sums(maps) and maps.source_tokens[0] != FIRST
-    if gone or (steps and steps[-1].startswith(_LEFT_OUT)):
+    is_gone = has_sums(maps) and maps.source_tokens[0] != FIRST
+    if is_gone or (steps and steps[-1].startswith(_LEFT_OUT)):
         return maps
     scores = maps.scores.astype(np.float64)
     scores[..., 0] = 0

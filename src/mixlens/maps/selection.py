@@ -29,26 +29,28 @@ def select(
     numbers, named = whole_numbers(layers, "layers"), to_list(targets, "targets")
     if numbers is not None:
         places = [layer_index(layer, maps.layers) for layer in numbers]
-    held = maps.target_positions
-    rows = list(range(len(held)))
+    positions = maps.target_positions
+    rows = list(range(len(positions)))
     if named is not None:
-        rows = [held.index(position_of(target, maps.target_row, held)) for target in named]
+        rows = [
+            positions.index(position_of(target, maps.target_row, positions)) for target in named
+        ]
 
-    def taken(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
+    def select_rows(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
         values = values.take(places, 0)
         return values.take(rows, dims.index("target")) if "target" in dims else values
 
-    scores = taken(maps.scores, maps.dims)
+    scores = select_rows(maps.scores, maps.dims)
     return replace(
         maps,
         scores=scores,
         facts=maps.facts.of(scores) if maps.facts.sums_vary else maps.facts,
         layers=tuple(maps.layers[place] for place in places),
         measured={
-            name: replace(extra, values=taken(extra.values, extra.dims))
+            name: replace(extra, values=select_rows(extra.values, extra.dims))
             for name, extra in maps.measured.items()
         },
-        target_positions=tuple(held[row] for row in rows),
+        target_positions=tuple(positions[row] for row in rows),
     )
 
 
@@ -106,13 +108,13 @@ def _require_measured(maps: MixingMaps, rows: Sequence[Span]) -> None:
     """Raise an error if a span of targets contains no measured target, because merging it would
     have no effect.
     """
-    held = maps.target_positions
+    positions = maps.target_positions
     for start, stop in rows:
-        if not any(start <= position < stop for position in held):
-            shown = ", ".join(map(str, held[:20])) + ", …" * (len(held) > 20)
+        if not any(start <= position < stop for position in positions):
+            listed = ", ".join(map(str, positions[:20])) + ", …" * (len(positions) > 20)
             raise InvalidInput(
                 f"The target span ({start}, {stop}) contains no measured target. These maps have "
-                f"the target positions {shown}. Pass spans as positions in the text."
+                f"the target positions {listed}. Pass spans as positions in the text."
             )
 
 
@@ -125,15 +127,15 @@ def _merged(
 ) -> MixingMaps:
     scores = words.merge_groups(maps.scores, [range(a, b) for a, b in columns[0]], -1, sources)
     groups = [[i for i, at in enumerate(maps.target_positions) if a <= at < b] for a, b in rows[0]]
-    held = tuple(number for number, group in enumerate(groups) if group)
-    scores = words.merge_groups(scores, [groups[number] for number in held], -2, targets)
-    kept = maps.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
+    positions = tuple(number for number, group in enumerate(groups) if group)
+    scores = words.merge_groups(scores, [groups[number] for number in positions], -2, targets)
+    sums_to_one = maps.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
     vary = maps.facts.sums_vary and sources == "sum" and targets == "first"
     return maps.derived(
         scores,
         step,
-        replace(maps.facts, rows_sum_to_one=kept, sums_vary=vary).of(scores),
+        replace(maps.facts, rows_sum_to_one=sums_to_one, sums_vary=vary).of(scores),
         source_row=columns[1],
         target_row=rows[1],
-        target_positions=held,
+        target_positions=positions,
     )

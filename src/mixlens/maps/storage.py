@@ -140,8 +140,10 @@ def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
 def same_arrays(mine: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> bool:
     """Return whether all arrays have the same name, type, shape and bits."""
     return mine.keys() == theirs.keys() and all(
-        own.dtype == other.dtype and own.shape == other.shape and own.tobytes() == other.tobytes()
-        for own, other in ((mine[name], theirs[name]) for name in mine)
+        array.dtype == other.dtype
+        and array.shape == other.shape
+        and array.tobytes() == other.tobytes()
+        for array, other in ((mine[name], theirs[name]) for name in mine)
     )
 
 
@@ -180,10 +182,10 @@ def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
     In files of format 1, some of the properties are stored in the provenance and its steps.
     """
     saved, origin = dict(about["facts"]), about["provenance"]
-    joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
+    aggregations = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
     saved.setdefault("same_tokens", origin.get("kind", AttentionKind.SELF) == AttentionKind.SELF)
     saved.setdefault("reaches_input", origin.get("reaches_input", False))
-    saved.setdefault("joined_by", joined[0] if joined else None)
+    saved.setdefault("joined_by", aggregations[0] if aggregations else None)
     return saved
 
 

@@ -45,10 +45,10 @@ class Reading:
         if self.how == "mean":
             mean: np.ndarray = shares(scores).mean(0)
             return mean
-        read: np.ndarray = (
+        aggregated: np.ndarray = (
             scores.sum(0) if self.how == "sum" else scores[0 if self.how == "first" else -1]
         )
-        return read
+        return aggregated
 
 
 @dataclass(frozen=True, eq=False, repr=False)

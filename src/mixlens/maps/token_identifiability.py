@@ -61,12 +61,12 @@ class Pairs:
 def match_nearest(
     answers: Float[np.ndarray, "token d_input"],
     candidates: Float[np.ndarray, "candidate d_input"],
-    wanted: Int[np.ndarray, " token"],
+    own_tokens: Int[np.ndarray, " token"],
     metric: str = "cosine",
 ) -> Bool[np.ndarray, " token"]:
     """Return, for each output of a probe, whether the nearest candidate is the right one.
 
-    `wanted` contains the index of the right candidate for each output.
+    `own_tokens` contains the index of the right candidate for each output.
     """
     _require(metric, METRICS, "metric")
     answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
@@ -75,7 +75,9 @@ def match_nearest(
     else:
         nearness = 2 * answers @ candidates.T - (candidates**2).sum(-1)
     nearest = nearness.argmax(-1)
-    right: np.ndarray = (nearest == wanted) | (candidates[nearest] == candidates[wanted]).all(-1)
+    right: np.ndarray = (nearest == own_tokens) | (
+        candidates[nearest] == candidates[own_tokens]
+    ).all(-1)
     return right
 
 
@@ -100,9 +102,9 @@ def fit_probe(
     return _trained(probe, train, apart, metric, training or ProbeTraining())
 
 
-def _require(given: str, known: tuple[str, ...], what: str) -> None:
-    if given not in known:
-        raise InvalidInput(f"Unknown {what} {given!r}. Choose one of: {', '.join(known)}.")
+def _require(value: str, choices: tuple[str, ...], what: str) -> None:
+    if value not in choices:
+        raise InvalidInput(f"Unknown {what} {value!r}. Choose one of: {', '.join(choices)}.")
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
@@ -119,19 +121,19 @@ def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
     maps = [
         basis @ (turned / (values.clip(0) + strength * scale)[:, None]) for strength in _STRENGTHS
     ]
-    wanted = torch.from_numpy(apart.inputs.astype(np.float64))
+    expected = torch.from_numpy(apart.inputs.astype(np.float64))
     losses = [
-        float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), wanted, metric))
+        float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), expected, metric))
         for one in maps
     ]
     best = maps[int(np.argmin(losses))]
     return lambda states: states.astype(np.float64) @ best
 
 
-def _loss(answers: Tensor, wanted: Tensor, metric: str) -> Tensor:
+def _loss(answers: Tensor, expected: Tensor, metric: str) -> Tensor:
     if metric == "cosine":
-        return 1 - nn.functional.cosine_similarity(answers, wanted, dim=-1).mean()
-    return (answers - wanted).square().sum(-1).mean()
+        return 1 - nn.functional.cosine_similarity(answers, expected, dim=-1).mean()
+    return (answers - expected).square().sum(-1).mean()
 
 
 def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
@@ -174,10 +176,10 @@ def _trained(
     network.load_state_dict(best)
     network.requires_grad_(False)
 
-    def answer(asked: np.ndarray) -> np.ndarray:
-        made: np.ndarray = (
-            network(torch.tensor(asked, dtype=torch.float32, device=device)).cpu().numpy()
+    def answer(test_states: np.ndarray) -> np.ndarray:
+        numbers: np.ndarray = (
+            network(torch.tensor(test_states, dtype=torch.float32, device=device)).cpu().numpy()
         )
-        return made
+        return numbers
 
     return answer, passes

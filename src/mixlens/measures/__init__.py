@@ -221,10 +221,10 @@ def _described(measure: Measure) -> Spec:
 
 
 def _options(measure: Measure) -> tuple[Option, ...]:
-    own, spec = _own_options(_function_of("", measure)), measure.SPEC
+    own_options, spec = _own_options(_function_of("", measure)), measure.SPEC
     if not spec.explains_output:
-        return own
-    return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own)
+        return own_options
+    return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own_options)
 
 
 @functools.lru_cache(maxsize=256)  # called for every layer that is measured alone
@@ -251,8 +251,8 @@ def _kind(parameter: inspect.Parameter) -> str:
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
     """Return why a measure does not support a model, or None if it does."""
     measure = MEASURES.entry(name)
-    chosen = structure.site(site)
-    stack, kind = chosen.stack, chosen.kind
+    attention = structure.site(site)
+    stack, kind = attention.stack, attention.kind
     if kind not in measure.SPEC.sites:
         fits = [key for key, site in structure.sites.items() if site.kind in measure.SPEC.sites]
         instead = f". Choose the site {' or '.join(fits)}" if fits else ""
@@ -330,8 +330,8 @@ def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
         raise InvalidInput(
             f"The measure {name!r} sets row_by_row, but does not score single layers. {_SIGNATURES}"
         )
-    made: Callable[..., Any] = function
-    return made
+    score: Callable[..., Any] = function
+    return score
 
 
 def scores_of(
@@ -462,8 +462,8 @@ def _explaining_scores(
     from mixlens.replay.resolve_output import resolve_output
 
     output = resolve_output(name, measure.SPEC, recording, named)
-    own = {key: options[key] for key in options if key not in naming}
-    scores: Scores = _function_of(name, measure)(recording, request, output, **own)
+    own_options = {key: options[key] for key in options if key not in naming}
+    scores: Scores = _function_of(name, measure)(recording, request, output, **own_options)
     return scores
 
 

@@ -98,10 +98,10 @@ def score_model(
     if recording.is_kept:
         layers = recording.layers(request.site)
         every = replace(request, targets=None).chosen(recording)
-        wanted = replace(request, targets=parts.places).chosen(recording)
+        targets = replace(request, targets=parts.places).chosen(recording)
         for position in reversed(range(len(layers))):
             product.begin()
-            product.add(layers[position], every, wanted)
+            product.add(layers[position], every, targets)
     else:
         recording.visit(replace(request, targets=parts.places), product.visit, product.blocks)
     product.begin()
@@ -158,11 +158,11 @@ class _CarriedDown:
         explained = list(self.parts.places[0])
         if not self.rows:
             return [explained]
-        read = torch.stack(list(self.rows.values())).any(0)[0]
-        read[explained] = False
-        others = read.nonzero()[:, 0].tolist()
-        starts = range(0, len(others), self.block)
-        return [explained, *(others[start : start + self.block] for start in starts)]
+        is_needed = torch.stack(list(self.rows.values())).any(0)[0]
+        is_needed[explained] = False
+        other_targets = is_needed.nonzero()[:, 0].tolist()
+        starts = range(0, len(other_targets), self.block)
+        return [explained, *(other_targets[start : start + self.block] for start in starts)]
 
     def visit(self, position: int, layer: Layer, block: Targets) -> None:
         """Process one block of a layer's targets."""

@@ -116,37 +116,37 @@ def projection_gradients(
         number = output(model_output, rows).sum()
     tokens = recording.tokens_of(stack) if recording.is_kept else recording.width
     by_layer = []
-    for layer, structure, given in zip(
+    for layer, structure, gradient in zip(
         layers, structures, inputs.gradients(number, request.site), strict=True
     ):
         shape = (recording.batch, tokens, structure.heads, structure.d_head)
-        given = gather_tensor(given, -1, shape[2] * shape[3])
-        if given.numel() != math.prod(shape):
+        gradient = gather_tensor(gradient, -1, shape[2] * shape[3])
+        if gradient.numel() != math.prod(shape):
             raise UnsupportedModel(
                 f"the output projection of `{layer.path}` reads a tensor that cannot be split by "
                 "head"
             )
         if layer.layout is not None:
             entered = HookPoint(structure.output_projection, "in")
-            given = layer.layout.inside(given, entered, *shape[:2])
-        by_layer.append(wide(given.reshape(shape)))
+            gradient = layer.layout.inside(gradient, entered, *shape[:2])
+        by_layer.append(wide(gradient.reshape(shape)))
     return by_layer
 
 
 def weight_gradients(
-    site: Attention, gradient: Float[Tensor, "batch _ head d_head"], wanted: Targets
+    site: Attention, gradient: Float[Tensor, "batch _ head d_head"], request_targets: Targets
 ) -> Float[Tensor, "batch head target source"]:
     """Return dy/dA for some targets of one attention, from the gradient at the input of the output
     projection.
     """
     batch, tokens = gradient.shape[:2]
-    places = wanted.at(batch, tokens, gradient.device)
+    places = request_targets.at(batch, tokens, gradient.device)
     gradient = gradient[torch.arange(batch, device=gradient.device)[:, None], places]
     if site.gate is not None:
-        gradient = gradient * wanted.take(site.gate, 1).to(gradient)
+        gradient = gradient * request_targets.take(site.gate, 1).to(gradient)
     batch, targets, heads, d_head = gradient.shape
     groups, sources = site.values.shape[1:3]
     by_group = gradient.reshape(batch, targets, groups, heads // groups, d_head)
     by_group = by_group.permute(0, 2, 3, 1, 4)
-    made = by_group.flatten(2, 3) @ site.values.to(gradient).mT
-    return made.view(batch, heads, targets, sources)
+    by_head = by_group.flatten(2, 3) @ site.values.to(gradient).mT
+    return by_head.view(batch, heads, targets, sources)

@@ -75,9 +75,9 @@ def _split(
 
 
 def _weigh(parts: Decomposition, budget: int, *, next_norm: bool = False) -> Mapping[str, Tensor]:
-    others, kept = _others_and_kept(parts)
+    mixed_norms, kept_norms = _others_and_kept(parts)
     squares = add_squares(part_norms(parts, block_bytes(budget)))
-    return {**squares, "others": others.square(), "kept": kept.square()}
+    return {**squares, "others": mixed_norms.square(), "kept": kept_norms.square()}
 
 
 def _score(weighed: Mapping[str, Tensor], *, next_norm: bool = False) -> LayerScores:
@@ -89,11 +89,11 @@ SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)
 
 def _with_ratio(
     norms: Float[Tensor, "batch target source"],
-    others: Float[Tensor, "batch target"],
-    kept: Float[Tensor, "batch target"],
+    mixed_norms: Float[Tensor, "batch target"],
+    kept_norms: Float[Tensor, "batch target"],
 ) -> LayerScores:
     """Return the norms, with the mixing ratio others / (others + kept) in `extras`."""
-    ratio = {"mixing_ratio": others / (others + kept)}
+    ratio = {"mixing_ratio": mixed_norms / (mixed_norms + kept_norms)}
     return LayerScores(norms, ratio, {"mixing_ratio": ("target",)})
 
 
@@ -120,8 +120,8 @@ def _others_and_kept(
     The sum over the other sources is computed as the block's output minus the biases and minus
     T_ii. For a span, i stands for all of its targets.
     """
-    kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
+    diagonal = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own
-    others = torch.linalg.vector_norm(parts.total - parts.constant - kept, dim=-1)
+    mixed_norms = torch.linalg.vector_norm(parts.total - parts.constant - diagonal, dim=-1)
     norm = parts.vectors.channels.norm
-    return norm(others), norm(torch.linalg.vector_norm(kept, dim=-1))
+    return norm(mixed_norms), norm(torch.linalg.vector_norm(diagonal, dim=-1))

@@ -133,14 +133,14 @@ def _blanked(
     return output(model_output(recording, rows, {name: replaced, **narrow}), rows)
 
 
-def replacement_id(recording: Recording, given: str | int | None) -> int | None:
+def replacement_id(recording: Recording, replacement: str | int | None) -> int | None:
     """Return the id of the replacement token, or None for a zero embedding.
 
     The replacement is one of `REPLACEMENTS` or a token id.
     """
-    if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
-        return int(given)
-    if given is None:
+    if isinstance(replacement, int) or (isinstance(replacement, str) and replacement.isdigit()):
+        return int(replacement)
+    if replacement is None:
         for name in ("mask", "unk"):
             number = special_id(recording, name)
             if number is not None:
@@ -149,17 +149,17 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
             "The model has no tokenizer with a mask or unknown token. Pass replacement='zero', or a"
             " token id. To find the passages behind an answer, use leave_one_out instead."
         )
-    if given not in REPLACEMENTS:
+    if replacement not in REPLACEMENTS:
         raise InvalidInput(
-            f"Unknown replacement {given!r}. Choose one of: {', '.join(REPLACEMENTS)}, or "
+            f"Unknown replacement {replacement!r}. Choose one of: {', '.join(REPLACEMENTS)}, or "
             "pass a token id."
         )
-    if given == "zero":
+    if replacement == "zero":
         return None
-    number = special_id(recording, given)
+    number = special_id(recording, replacement)
     if number is None:
         raise InvalidInput(
-            f"The tokenizer and the config have no token for replacement={given!r}. Pass "
+            f"The tokenizer and the config have no token for replacement={replacement!r}. Pass "
             "replacement='zero', or a token id."
         )
     return number

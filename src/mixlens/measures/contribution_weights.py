@@ -126,17 +126,19 @@ def projections(
         gate = None if vectors.gate is None else vectors.gate[:, rows].transpose(1, 2).to(weights)
         if gate is not None:
             mixed = mixed * gate
-        written = torch.einsum("bhte,hed->bhtd", mixed, matrix)
+        head_outputs = torch.einsum("bhte,hed->bhtd", mixed, matrix)
         if not per_head:
-            written = written.sum(1, keepdim=True)
+            head_outputs = head_outputs.sum(1, keepdim=True)
         back = (
-            torch.einsum("bktd,hed->bhte", written, matrix) if not per_head else written @ matrix.mT
+            torch.einsum("bktd,hed->bhte", head_outputs, matrix)
+            if not per_head
+            else head_outputs @ matrix.mT
         )
         if gate is not None:
             back = back * gate
         dots = _by_group(back, values.mT).mul_(few)
         products.append(dots if per_head else dots.sum(1))
-        squared = written.square().sum(-1)
+        squared = head_outputs.square().sum(-1)
         squares.append(squared if per_head else squared[:, 0])
     return torch.cat(products, -2), torch.cat(squares, -1)
 

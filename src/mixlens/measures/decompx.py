@@ -95,13 +95,13 @@ def score_model(
             values[place, text, rows, :length] = norms[:, :length]
             if bias == "column":
                 column[place, text, rows] = norms[:, length]
-    wanted = request.chosen(recording)
-    taken = torch.stack([wanted.take(layer, 1) for layer in values])
+    targets = request.chosen(recording)
+    target_norms = torch.stack([targets.take(layer, 1) for layer in values])
     facts = Facts(residual_included=True, reaches_input=not local)
     if bias != "column":
-        return Scores(taken, facts=facts)
-    extra = torch.stack([wanted.take(layer, 1) for layer in column])
-    return Scores(taken, {"bias": extra}, {"bias": ("target",)}, facts=facts)
+        return Scores(target_norms, facts=facts)
+    extra = torch.stack([targets.take(layer, 1) for layer in column])
+    return Scores(target_norms, {"bias": extra}, {"bias": ("target",)}, facts=facts)
 
 
 def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
@@ -116,18 +116,22 @@ def _text_norms(
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Yield the index of each requested layer, its targets, and the norms [target, source]."""
     layers, budget = recording.layers(request.site), recording.memory_budget
-    wanted = None if request.targets is None else request.targets[text]
+    targets = None if request.targets is None else request.targets[text]
     if local:
         for place, number in enumerate(request.layers):
-            own = own_parts(layers[number].input[text, :length], column=rules.bias == "column")
-            rows = torch.tensor(range(length) if wanted is None else wanted, device=own.device)
-            parts = through(layers[number], own, rows, text, rules, budget, first=True)
+            token_parts = own_parts(
+                layers[number].input[text, :length], column=rules.bias == "column"
+            )
+            rows = torch.tensor(
+                range(length) if targets is None else targets, device=token_parts.device
+            )
+            parts = through(layers[number], token_parts, rows, text, rules, budget, first=True)
             yield place, rows, torch.linalg.vector_norm(parts, dim=-1)
         return
     below = layers[: max(request.layers) + 1]
     for number, (rows, parts) in enumerate(
-        follow_parts(below, text, length, rules, budget, wanted)
+        follow_parts(below, text, length, rules, budget, targets)
     ):
-        for place, asked in enumerate(request.layers):
-            if asked == number:
+        for place, layer_number in enumerate(request.layers):
+            if layer_number == number:
                 yield place, rows, torch.linalg.vector_norm(parts, dim=-1)

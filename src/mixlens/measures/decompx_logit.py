@@ -115,9 +115,11 @@ def score_model(
     values = layers[0].input.new_zeros(recording.batch, layers[0].input.shape[1])
     column = values.new_zeros(recording.batch)
     for text, (length, *terms) in enumerate(zip(lengths, *output.terms, strict=True)):
-        own = terms[0], terms[1]
-        made, rest = _parts(layers, text, length, head, own, rules, recording.memory_budget)
-        values[text, :length], column[text] = made, rest
+        own_terms = terms[0], terms[1]
+        contributions, remainder = _parts(
+            layers, text, length, head, own_terms, rules, recording.memory_budget
+        )
+        values[text, :length], column[text] = contributions, remainder
     extras = {"bias": column[None]} if bias == "column" else {}
     return Scores(
         values[None, :, None],
@@ -144,12 +146,12 @@ def _parts(
         return logit_parts(layers, text, length, head, terms, rules)
     places = head.places[text]
     ((targets, parts),) = deque(follow_parts(layers, text, length, rules, budget, places), maxlen=1)
-    order, made = targets.tolist(), parts.new_zeros(parts.shape[1])
+    order, contributions = targets.tolist(), parts.new_zeros(parts.shape[1])
     for place, outputs, weights in zip(places, *terms, strict=True):
         state = layers[-1].output[text, place]
         split = head.logit_parts(parts[order.index(place)].clone(), state, rules)
-        made += split[:, outputs.to(split.device)] @ weights.to(split)
-    return made, made.new_zeros(())
+        contributions += split[:, outputs.to(split.device)] @ weights.to(split)
+    return contributions, contributions.new_zeros(())
 
 
 LINEAR = ("none", "column", "cls", "equal")
@@ -188,8 +190,8 @@ class _WholeStream(PartRules):
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
         """Return the values [token, 1, channel] with the bias added to each."""
         added = bias.expand(len(values), -1).clone().requires_grad_()
-        own = torch.eye(len(values), dtype=torch.bool, device=values.device)
-        self.constants.append(_Bias(added, own, own=True))
+        identity = torch.eye(len(values), dtype=torch.bool, device=values.device)
+        self.constants.append(_Bias(added, identity, own=True))
         return values + added[:, None]
 
 
@@ -210,25 +212,25 @@ def logit_parts(
     whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
     with torch.enable_grad():
         stream = layers[0].input[text, :length].detach().requires_grad_()
-        parts, seen = stream[:, None], torch.eye(length, dtype=torch.bool, device=device)
+        parts, reached = stream[:, None], torch.eye(length, dtype=torch.bool, device=device)
         targets = torch.arange(length, device=device)
         for layer in layers:
             device = layer.input.device
-            parts, seen, targets = (tensor.to(device) for tensor in (parts, seen, targets))
+            parts, reached, targets = (tensor.to(device) for tensor in (parts, reached, targets))
             targets = torch.tensor(places, device=device) if layer is layers[-1] else targets
             step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, length, whole)
-            order, seen = _seen_by(step, seen, targets)
+            order, reached = _seen_by(step, reached, targets)
             whole.seen.append(order)
             parts = step.of(parts, targets, first=layer is layers[0], block=length)
-        whole.seen.append(itertools.repeat(seen))
+        whole.seen.append(itertools.repeat(reached))
         states = layers[-1].output[text, places]
         few, columns = torch.unique(terms[0].to(states.device), return_inverse=True)
-        made = head.written(parts[:, 0], states, few, whole).gather(1, columns)
-        made = (made * terms[1].to(made)).sum()
+        logit_sum = head.written(parts[:, 0], states, few, whole).gather(1, columns)
+        logit_sum = (logit_sum * terms[1].to(logit_sum)).sum()
         added = [constant.added for constant in whole.constants]
-        slopes = torch.autograd.grad(made, [stream, *added], allow_unused=True)
-    own = (slopes[0] * stream.detach()).sum(-1)
-    return _with_constants(own, whole.constants, slopes[1:], rules)
+        slopes = torch.autograd.grad(logit_sum, [stream, *added], allow_unused=True)
+    contributions = (slopes[0] * stream.detach()).sum(-1)
+    return _with_constants(contributions, whole.constants, slopes[1:], rules)
 
 
 def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
@@ -246,17 +248,22 @@ def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator
 
 
 def _with_constants(
-    own: Tensor, constants: Sequence[_Bias], slopes: Sequence[Tensor | None], rules: PartRules
+    contributions: Tensor,
+    constants: Sequence[_Bias],
+    slopes: Sequence[Tensor | None],
+    rules: PartRules,
 ) -> tuple[Tensor, Tensor]:
-    total = own.new_zeros(())
+    total = contributions.new_zeros(())
     for constant, slope in zip(constants, slopes, strict=True):
         if slope is None:
             continue
         amounts = (slope * constant.added.detach()).sum(-1).reshape(-1)  # [target]
         if constant.own or rules.bias == "equal":
             count = constant.seen.sum(1) + (0.0 if constant.own else rules.shift)
-            own = own + (amounts / count).to(own.device) @ constant.seen.to(own)
-        total = total + (0.0 if constant.own else amounts.sum().to(own.device))
+            contributions = contributions + (amounts / count).to(
+                contributions.device
+            ) @ constant.seen.to(contributions)
+        total = total + (0.0 if constant.own else amounts.sum().to(contributions.device))
     if rules.bias == "cls":
-        own[0] += total / (1 + rules.shift)
-    return own, total
+        contributions[0] += total / (1 + rules.shift)
+    return contributions, total

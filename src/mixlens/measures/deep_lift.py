@@ -100,7 +100,7 @@ def score_model(
         base = baseline_of(recording, request, layer, baseline, hidden, moving)
         rows = torch.arange(len(hidden), device=hidden.device)
         with constants(recording.model):
-            attributions, wanted, off = differences_explained(
+            attributions, expected, off = differences_explained(
                 lambda both: value(both, torch.cat([rows, rows])), hidden, base
             )
         relative, rounding = _TOLERANCE[hidden.dtype]
@@ -108,8 +108,8 @@ def score_model(
             torch.no_grad()
         ):  # f(x) may equal f(baseline): then only its own size tells what is small
             size = output(recording.output, rows).abs() + attributions.flatten(1).abs().sum(1)
-        if not bool((off.abs() <= relative * wanted.abs() + rounding * size).all()):
-            worst = float((off.abs() / wanted.abs().clamp_min(1e-30)).max())
+        if not bool((off.abs() <= relative * expected.abs() + rounding * size).all()):
+            worst = float((off.abs() / expected.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(
                 f"deep_lift: attributions differ from f(x) - f(baseline) by {worst:.1e} "
                 "(relative), so this model uses an operation without a rule. Use "
@@ -118,6 +118,6 @@ def score_model(
         errors.append(off)
         return attributions
 
-    made = attribute_output(recording, request, output, attribute, reduction)
+    scores = attribute_output(recording, request, output, attribute, reduction)
     error = {"completeness_error": torch.stack(errors)}
-    return replace(made, extras=error, extra_dims={"completeness_error": ()})
+    return replace(scores, extras=error, extra_dims={"completeness_error": ()})

@@ -137,27 +137,27 @@ class VisibleSources:
         return self.seen[:, min(head, self.seen.shape[1] - 1)]
 
 
-def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
+def visible_sources(site: Attention, request_targets: Targets) -> VisibleSources:
     """Return which sources each recorded target of an attention can see.
 
     In a causal model each target has its own projector, so a target measured alone has the same
     scores as in a map of all targets.
     """
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
-    lengths = sent(torch.tensor(wanted.source_lengths), device)
+    lengths = sent(torch.tensor(request_targets.source_lengths), device)
     real = (torch.arange(sources, device=device) < lengths[:, None])[:, None, None]
-    pairs, seen = real, real if site.visibility.seen is None else site.visibility.seen & real
-    if not wanted.is_cut:
+    pairs, visible = real, real if site.visibility.seen is None else site.visibility.seen & real
+    if not request_targets.is_cut:
         places = torch.arange(targets, device=device).expand(batch, targets)
-        pairs = wanted.real_pairs(places, sources)[:, None]
-    shared = not site.structure.causal and not bool((pairs & ~seen).any())
-    return VisibleSources(lengths, seen.expand(-1, -1, targets, -1), shared)
+        pairs = request_targets.real_pairs(places, sources)[:, None]
+    shared = not site.structure.causal and not bool((pairs & ~visible).any())
+    return VisibleSources(lengths, visible.expand(-1, -1, targets, -1), shared)
 
 
 def _effective(
     site: Attention,
     columns: Float[Tensor, "batch head source d_head"],
-    wanted: Targets,
+    request_targets: Targets,
     visible: VisibleSources,
     constraint: str,
     limit: int,
@@ -167,14 +167,14 @@ def _effective(
     If `constraint` adds a column of ones to T, this column does not count towards the rank.
     """
     batch, _, targets, _ = site.weights.shape
-    weights, dtype = wanted.take(site.weights, 2), site.weights.dtype
-    positions = wanted.at(batch, targets, weights.device)
+    weights, dtype = request_targets.take(site.weights, 2), site.weights.dtype
+    positions = request_targets.at(batch, targets, weights.device)
     constrained = columns if constraint == "none" else with_ones(columns, visible.lengths)
-    seen = wanted.take(visible.seen, 2)
+    is_visible = request_targets.take(visible.seen, 2)
     if constraint == "simplex":
-        effective = shortest_rows(weights, constrained, seen)
+        effective = shortest_rows(weights, constrained, is_visible)
     elif not visible.shared:
-        effective, rank = visible_projection(weights, constrained, positions, seen, limit)
+        effective, rank = visible_projection(weights, constrained, positions, is_visible, limit)
         if constraint == "none":
             return effective, rank
     else:

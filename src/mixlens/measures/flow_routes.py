@@ -176,12 +176,12 @@ def _weigh(
     threshold: float = 0.0,
 ) -> Mapping[str, Tensor]:
     heads, residual = route_contributions(parts, budget, RouteRules(value_bias))
-    others = {
+    extras = {
         name: l1_contribution(parts.beside[name], parts.beside["output"])
         for name in ("added", "stream")
         if parts.beside
     }
-    return {"heads": heads.transpose(1, 2), "residual": residual, **others}
+    return {"heads": heads.transpose(1, 2), "residual": residual, **extras}
 
 
 def _score(

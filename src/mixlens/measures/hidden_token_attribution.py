@@ -124,16 +124,18 @@ def score_model(
         squared = _row_norms(recording, request, layers, row, norm, probes, seed)
         share, error = _contributions(squared)
         targets, sources = share.shape[1:]
-        chosen = list(request.layers)
-        values[:, row, :targets, :sources] = share[chosen].to(values)
+        layer_numbers = list(request.layers)
+        values[:, row, :targets, :sources] = share[layer_numbers].to(values)
         if error is not None:
-            errors[:, row, :targets, :sources] = error[chosen].to(values)
-    wanted = request.chosen(recording)
-    taken = torch.stack([wanted.take(layer, 1) for layer in values])
+            errors[:, row, :targets, :sources] = error[layer_numbers].to(values)
+    request_targets = request.chosen(recording)
+    values_of_targets = torch.stack([request_targets.take(layer, 1) for layer in values])
     if probes is None:
-        return Scores(taken)
-    deviations = torch.stack([wanted.take(layer, 1) for layer in errors])
-    return Scores(taken, {"standard_error": deviations}, {"standard_error": ("target", "source")})
+        return Scores(values_of_targets)
+    deviations = torch.stack([request_targets.take(layer, 1) for layer in errors])
+    return Scores(
+        values_of_targets, {"standard_error": deviations}, {"standard_error": ("target", "source")}
+    )
 
 
 def _row_norms(
@@ -185,9 +187,9 @@ def _contributions(
     deviation = torch.where(
         norms > 0, squared.variance.sqrt() / (2 * norms), torch.zeros_like(norms)
     )
-    others = deviation.square().sum(-1, keepdim=True) - deviation.square()
+    others_variance = deviation.square().sum(-1, keepdim=True) - deviation.square()
     error = (
-        (1 - share).square() * deviation.square() + share.square() * others.clamp_min(0)
+        (1 - share).square() * deviation.square() + share.square() * others_variance.clamp_min(0)
     ).sqrt() / total
     return share, error
 

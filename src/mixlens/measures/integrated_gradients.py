@@ -126,8 +126,8 @@ def score_model(
         errors.append(_token_errors(recording, output, value, base, hidden, parts))
         return parts
 
-    made = attribute_output(recording, request, output, attribute, reduction)
-    return _with_errors(made, errors)
+    scores = attribute_output(recording, request, output, attribute, reduction)
+    return _with_errors(scores, errors)
 
 
 def _through_words(
@@ -205,10 +205,10 @@ def _token_errors(
     return torch.stack(errors, 1)
 
 
-def _with_errors(made: Scores, errors: list[Tensor]) -> Scores:
+def _with_errors(scores: Scores, errors: list[Tensor]) -> Scores:
     error = torch.stack(errors)
     return replace(
-        made,
+        scores,
         extras={"completeness_error": error},
         extra_dims={"completeness_error": ("source",) if error.dim() == 3 else ()},
     )
@@ -265,11 +265,11 @@ def anchor_words(
             cost = torch.linalg.vector_norm(anchor - _moved(anchor, end, start, steps), dim=-1)
         else:
             cost = -_between(anchor, end, start).sum(-1).to(vectors.dtype)
-        used = (near[..., None] == torch.stack(path, -1)[:, None]).any(-1) | (near == baseline)
-        best = cost.masked_fill(used, torch.inf).min(1)
+        is_used = (near[..., None] == torch.stack(path, -1)[:, None]).any(-1) | (near == baseline)
+        best = cost.masked_fill(is_used, torch.inf).min(1)
         following = near.gather(1, best.indices[:, None])[:, 0]
-        done = torch.isinf(best.values) | (now == baseline)
-        path.append(torch.where(done, torch.full_like(now, baseline), following))
+        is_done = torch.isinf(best.values) | (now == baseline)
+        path.append(torch.where(is_done, torch.full_like(now, baseline), following))
     return torch.stack(path)
 
 

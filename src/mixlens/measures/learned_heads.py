@@ -65,10 +65,10 @@ def score_layer(
     `weights` is a file written by `mixlens fit-heads`.
     """
     learned = _learned(weights)
-    made = _features(learned.features, layer, attention, targets)
-    own = learned.of_layer(layer.structure.number, layer.module, int(made.shape[1]))
-    theta = made.new_tensor(own)
-    values = made * theta[:, None, None]
+    features = _features(learned.features, layer, attention, targets)
+    head_weights = learned.of_layer(layer.structure.number, layer.module, int(features.shape[1]))
+    theta = features.new_tensor(head_weights)
+    values = features * theta[:, None, None]
     return LayerScores(values if per_head else values.sum(1), facts=Facts(signed=True))
 
 

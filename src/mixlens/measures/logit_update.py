@@ -71,7 +71,7 @@ def score_model(
     """
     is_released(variant)  # only for its check
     parts = LogitParts.of("logit_update", recording, request, output)
-    check, rows, rest = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
+    check, rows, remainders = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
 
     def visit(position: int, layer: Layer, targets: Targets) -> None:
         with layer.held():
@@ -79,7 +79,7 @@ def score_model(
             if position not in request.layers:
                 return
             updates = parts.updates(layer, layer.site(request.kind), targets)
-            rest[position] = parts.unattributed(layer, updates, targets)
+            remainders[position] = parts.unattributed(layer, updates, targets)
             if initial and position == 0:
                 updates = with_initial(parts, updates, layer, targets)
             rows[position] = updates
@@ -88,7 +88,7 @@ def score_model(
     recording.visit(replace(request, layers=every, targets=parts.places), visit)
     return Scores(
         by_layer([rows[position] for position in request.layers])[:, :, None],
-        {"unattributed": by_layer([rest[position] for position in request.layers])},
+        {"unattributed": by_layer([remainders[position] for position in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )

@@ -42,17 +42,17 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
     targets = [
         recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
     ]
-    drawn_layers, wanted = [], request.chosen(recording)
+    drawn_layers, request_targets = [], request.chosen(recording)
     for index in request.layers:
         layer, like = layers[index], layers[index].input
-        seen = layer.site(request.kind).visibility.seen
+        visible = layer.site(request.kind).visibility.seen
         noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
-            drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
-            noise[row, : len(rows), : len(columns)] = drawn.to(noise)
-        if seen is not None:  # including sources that are padding in every text (LUKE entities)
-            noise = noise * seen.any(1)[..., : noise.shape[-1]]
-        drawn_layers.append(wanted.take(noise, 1))
+            text_noise = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
+            noise[row, : len(rows), : len(columns)] = text_noise.to(noise)
+        if visible is not None:  # including sources that are padding in every text (LUKE entities)
+            noise = noise * visible.any(1)[..., : noise.shape[-1]]
+        drawn_layers.append(request_targets.take(noise, 1))
     return Scores(by_layer(drawn_layers))
 
 

@@ -107,8 +107,8 @@ def score_layer(
         raise InvalidInput(f"sample={sample!r} needs a span. Pass span='mean' with the targets.")
     if distance not in DISTANCES:
         raise InvalidInput(f"Unknown distance {distance!r}. Choose one of: {', '.join(DISTANCES)}.")
-    made = _measure_changes(layer, targets, Distance(distance, normalised), per_head, segments)
-    return replace(made, scale=_rounding_scale(layer, targets, distance))
+    scores = _measure_changes(layer, targets, Distance(distance, normalised), per_head, segments)
+    return replace(scores, scale=_rounding_scale(layer, targets, distance))
 
 
 def _measure_changes(
@@ -183,8 +183,8 @@ def _unite(squares: LayerScores, *, distance: str = "cosine", **_: Any) -> Layer
     gain = 2 * in_float64(squares.extras["products"]) + d
     length, other = a.sqrt(), (a + gain).clamp_min(0).sqrt()
     tiny = torch.finfo(dtype).tiny
-    rest = d - (gain / (length + other).clamp_min(tiny)).square()
-    values = rest.clamp_min(0) / (2 * length * other).clamp_min(tiny)
+    squared_sine = d - (gain / (length + other).clamp_min(tiny)).square()
+    values = squared_sine.clamp_min(0) / (2 * length * other).clamp_min(tiny)
     scale = _epsilon(dtype, d.device).expand(sizes.shape)
     return replace(squares, values=values.to(dtype), extras={}, extra_dims={}, scale=scale)
 
@@ -254,32 +254,32 @@ def zeroing_distances(
     columns = sources if segments is None else max(map(len, segments))
     scores = weights.new_zeros(batch, heads if per_head else 1, count, columns)
     for number, head in enumerate(range(heads) if per_head else (None,)):
-        read = weights if head is None else weights[:, head : head + 1]
+        attended = weights if head is None else weights[:, head : head + 1]
         if form.mixes:  # a wanted target may change with one that is not wanted
             every = site.weights if head is None else site.weights[:, head : head + 1]
-            read = every.any(2, keepdim=True).expand(-1, -1, count, -1)
+            attended = every.any(2, keepdim=True).expand(-1, -1, count, -1)
         if segments is not None:
-            blocks = _segment_blocks(read, real, segments, head, max(1, rows // count))
+            blocks = _segment_blocks(attended, real, segments, head, max(1, rows // count))
         elif targets.is_cut:
-            blocks = _leading_blocks(read, _last_sources(targets, site), head, rows)
+            blocks = _leading_blocks(attended, _last_sources(targets, site), head, rows)
         else:
-            blocks = _linked_blocks(read, real, head, max(1, rows // count))
+            blocks = _linked_blocks(attended, real, head, max(1, rows // count))
         for block, linked in blocks:
-            made = form.distances(block, linked)
-            scores[block.texts, number, block.targets, block.columns] = made
+            distances = form.distances(block, linked)
+            scores[block.texts, number, block.targets, block.columns] = distances
     return scores
 
 
 Blocks = Iterator[tuple[ZeroedBlock, Bool[Tensor, "text target column"]]]
 
 
-def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
+def _linked_blocks(attended: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
     """Yield blocks of `size` sources, each with the range of targets that attend to these sources.
 
     The ranges of a text are read from the device all at once, because each read synchronises a GPU.
     """
-    for text in range(len(read)):
-        linked = read[text].any(0) & real[text]
+    for text in range(len(attended)):
+        linked = attended[text].any(0) & real[text]
         marks = linked.byte()
         reach = torch.stack([marks.amax(0), marks.argmax(0), marks.flip(0).argmax(0)])
         ends = [
@@ -294,33 +294,39 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
             yield block, linked[None, targets, part]
 
 
-def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
+def _leading_blocks(attended: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
     """Yield blocks of all targets, with the sources that at least one target can see.
 
     No value is read from the device. Short texts are processed together, up to `rows` (target,
     source) pairs at once.
     """
-    batch, _, count, _ = read.shape
+    batch, _, count, _ = attended.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))
     for first in range(0, batch, texts_at_once):
         texts = slice(first, min(first + texts_at_once, batch))
         end = max(last[texts])
         for start in range(0, end, step):
             part = slice(start, min(start + step, end))
-            yield ZeroedBlock(texts, slice(0, count), part, head), read[texts, ..., part].any(1)
+            yield ZeroedBlock(texts, slice(0, count), part, head), attended[texts, ..., part].any(1)
 
 
 def _segment_blocks(
-    read: Tensor, real: Tensor, segments: Segments, head: int | None, size: int
+    attended: Tensor, real: Tensor, segments: Segments, head: int | None, size: int
 ) -> Blocks:
     """Yield blocks of `size` segments, each with all targets of a text."""
     for text, positions in enumerate(segments):
-        own = [torch.tensor(members, device=read.device) for members in positions]
-        linked = read[text].any(0) & real[text]
-        for start in range(0, len(own), size):
-            part = slice(start, min(start + size, len(own)))
-            links = torch.stack([linked[:, members].any(1) for members in own[part]], 1)
-            block = ZeroedBlock(slice(text, text + 1), slice(0, len(linked)), part, head, own)
+        members_by_segment = [
+            torch.tensor(members, device=attended.device) for members in positions
+        ]
+        linked = attended[text].any(0) & real[text]
+        for start in range(0, len(members_by_segment), size):
+            part = slice(start, min(start + size, len(members_by_segment)))
+            links = torch.stack(
+                [linked[:, members].any(1) for members in members_by_segment[part]], 1
+            )
+            block = ZeroedBlock(
+                slice(text, text + 1), slice(0, len(linked)), part, head, members_by_segment
+            )
             yield block, links[None]
 
 

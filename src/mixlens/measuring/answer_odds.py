@@ -71,10 +71,12 @@ def answer_log_probabilities(
     The arguments are the same as for `answer_odds`.
     """
 
-    def read(logits: Tensor) -> np.ndarray:
+    def log_probabilities(logits: Tensor) -> np.ndarray:
         return token_log_probabilities(logits, answer)
 
-    by_token = np.stack(read_answers(model, tokenizer, prompts, answer, read, batch_size, start))
+    by_token = np.stack(
+        read_answers(model, tokenizer, prompts, answer, log_probabilities, batch_size, start)
+    )
     _require_finite(by_token)
     return by_token
 
@@ -178,8 +180,8 @@ def _batch_logits(
 
 def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
     """Return the logits. If the model supports it, only the `last` positions are computed."""
-    known = _parameters(model)
-    keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
+    accepted = _parameters(model)
+    keep = {"logits_to_keep": last} if "logits_to_keep" in accepted else {}
     with restore_on_exit(model):  # a longer prompt may leave its rotary frequencies behind
         logits = logits_of(forward(model, {**normalise_inputs(model, tensors), **keep}))
     if logits.dim() != 3 or gives_token_classes(model.config, logits):
@@ -204,9 +206,9 @@ def token_log_probabilities(
         )
     logits = logits.double()
     places = torch.tensor(list(answer), device=logits.device)[:, None]
-    chosen = logits.gather(1, places)[:, 0]
-    others = logits.scatter(1, places, -torch.inf).logsumexp(1)
-    by_token: np.ndarray = nn.functional.logsigmoid(chosen - others).cpu().numpy()
+    answer_logits = logits.gather(1, places)[:, 0]
+    other_logits = logits.scatter(1, places, -torch.inf).logsumexp(1)
+    by_token: np.ndarray = nn.functional.logsigmoid(answer_logits - other_logits).cpu().numpy()
     return by_token
 
 

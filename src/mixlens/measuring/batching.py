@@ -43,8 +43,8 @@ def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
         sizes = [len(row["input_ids"]) for row in rows]
     except (TypeError, ValueError):  # no tokenizer, or not a text
         sizes = [_count(tokenizer, part) for part in parts]
-    taken = iter(sizes)
-    return [max(1, sum(next(taken) for _ in _parts(text))) for text in texts]
+    remaining_sizes = iter(sizes)
+    return [max(1, sum(next(remaining_sizes) for _ in _parts(text))) for text in texts]
 
 
 def _parts(text: Any) -> Sequence[Any]:

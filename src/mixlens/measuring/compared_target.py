@@ -68,10 +68,10 @@ def site_of(recording: Recording, site: str | None) -> str:
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
     """Return whether all measures in `only` can score a target without whole maps."""
     specs, names = list_measures(), _names(only) or []
-    known = all(name in specs and specs[name].row_by_row for name in names)
+    supported = all(name in specs and specs[name].row_by_row for name in names)
     # Signed scores are aggregated by absolute value, which needs maps.
-    signed = known and any(specs[name].facts.signed for name in names)
-    return bool(names) and known and not (signed and aggregate == "rollout")
+    signed = supported and any(specs[name].facts.signed for name in names)
+    return bool(names) and supported and not (signed and aggregate == "rollout")
 
 
 def _names(only: Sequence[str] | str | None) -> list[str] | None:
@@ -104,16 +104,16 @@ def choose_target(
             f"Layer {aggregate} is out of range (0–{layers - 1}). Pass a number in this range."
         )
     word_tokens: tuple[int, ...] = (place,)
-    chosen, label = place, row.labels[place]
+    index, label = place, row.labels[place]
     if words:
         ranges, merged = merged_words(row)
-        chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
-        word_tokens, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
+        index = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
+        word_tokens, label = tuple(range(*ranges[index])), merged.labels[index]
     return TargetChoice(
         site=site,
         place=place,
         word_tokens=word_tokens,
-        chosen=chosen,
+        chosen=index,
         label=label,
         aggregate=aggregate,
         words=words,
@@ -183,9 +183,11 @@ def chosen_specs(
     for name in (*names, *(options or {})):
         if name not in specs:
             raise InvalidInput(no_such("measure", name, specs))
-    for name, given in (options or {}).items():
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"options[{name!r}] is {type(given).__name__}. Pass a dict.")
+    for name, measure_options in (options or {}).items():
+        if not isinstance(measure_options, Mapping):
+            raise InvalidInput(
+                f"options[{name!r}] is {type(measure_options).__name__}. Pass a dict."
+            )
         if name not in names:
             raise InvalidInput(
                 f"Options were passed for {name}, which is not compared. Add it to the "
@@ -212,9 +214,9 @@ def own_source(recording: Recording, choice: TargetChoice) -> int | None:
 def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
     """Return the index of the cue among the shown sources."""
     row = recording.source_tokens(choice.site, 0)
-    shown = merged_words(row)[1] if choice.words else row
+    labels = merged_words(row)[1] if choice.words else row
     try:
-        return position_of(cue, shown, range(len(shown)))
+        return position_of(cue, labels, range(len(labels)))
     except InvalidInput as error:
         raise InvalidInput(f"cue {cue}: {error}") from None
 
@@ -230,10 +232,12 @@ def explained_output(
     """Return the options that select the explained output, and the label of this output. Raise if
     they name an output that does not exist.
     """
-    known = [name for name in inspect.signature(select_explained).parameters if name != "recording"]
+    accepted = [
+        name for name in inspect.signature(select_explained).parameters if name != "recording"
+    ]
     for name in explain:
-        if name not in known:
-            raise InvalidInput(no_such("output option", name, known))
+        if name not in accepted:
+            raise InvalidInput(no_such("output option", name, accepted))
     if not any(spec.explains_output for spec in specs.values()):
         if explain:
             raise InvalidInput(
@@ -252,15 +256,15 @@ def explained_output(
     logits = getattr(whole.output, "logits", None)
     last = recording.structure.stack_of(choice.site) is recording.last_stack
     at_target = logits is not None and logits.dim() == 3 and last
-    given = {**({"position": choice.place} if at_target else {}), **explain}
+    output_options = {**({"position": choice.place} if at_target else {}), **explain}
     if at_target and recording.produced is not None and not {"position", "word"} & set(explain):
-        given["word"] = recording.produced[0].ids[choice.place]
+        output_options["word"] = recording.produced[0].ids[choice.place]
     try:
-        return given, select_explained(whole, **{"of": "logit", **given}).names[0]
+        return output_options, select_explained(whole, **{"of": "logit", **output_options}).names[0]
     except MixlensError:
         if explain:
             raise
-        return given, None  # each measure reports its own reason
+        return output_options, None  # each measure reports its own reason
 
 
 def _answer_of_span(

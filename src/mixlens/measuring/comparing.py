@@ -91,9 +91,9 @@ def compare(
     a source whose rank you want to know. With a `budget` in seconds, measures that would take
     longer are skipped.
     """
-    for name, given in (("explain", explain), ("options", options)):
-        if not isinstance(given, (Mapping, NoneType)):
-            raise InvalidInput(f"{name} is {type(given).__name__}. Pass a dict of options.")
+    for name, value in (("explain", explain), ("options", options)):
+        if not isinstance(value, (Mapping, NoneType)):
+            raise InvalidInput(f"{name} is {type(value).__name__}. Pass a dict of options.")
     recording.require_state()
     choice = _choice(recording, target, span, answer, site_of(recording, site), aggregate, words)
     specs = chosen_specs(only, options)
@@ -146,8 +146,8 @@ def _choice(
             f"target={target!r} names several targets. Pass span='sum', 'joint', 'mean' or True to"
             " score them as one."
         )
-    chosen: Any = default_target(recording, site) if target is None else target
-    return choose_target(recording, chosen, site, aggregate, words)
+    named_target: Any = default_target(recording, site) if target is None else target
+    return choose_target(recording, named_target, site, aggregate, words)
 
 
 def _rows_of(
@@ -162,15 +162,15 @@ def _rows_of(
     rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
     kinds: set[type[BaseException]] = set()
     for number, (name, spec) in enumerate(specs.items()):
-        given = arguments[name]
+        measure_arguments = arguments[name]
         if progress is not None:
             progress(name, number, len(specs))
         try:
             # the time of maps does not predict that of a few targets
             if budget is not None and not _by_rows(recording, spec, choice):
-                _require_time(name, spec, choice, given, recording, budget)
-            maps = shared.get(name) or _measured(name, spec, choice, given, recording)
-            rolled = _rolled_rows(name, spec, choice, given, recording)
+                _require_time(name, spec, choice, measure_arguments, recording, budget)
+            maps = shared.get(name) or _measured(name, spec, choice, measure_arguments, recording)
+            rolled = _rolled_rows(name, spec, choice, measure_arguments, recording)
             _add(rows, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
             rows.left_out[name] = without_subject(name, str(error))
@@ -196,17 +196,17 @@ def _shared(
     """
     if recording.is_kept:
         return {}
-    wanted = {
+    options_by_measure = {
         name: arguments[name]
         for name, spec in specs.items()
         if _by_rows(recording, spec, choice)
         if refusal(name, recording.structure, choice.site) is None
     }
-    if not wanted:
+    if not options_by_measure:
         return {}
     try:
-        made = measure_together(
-            wanted,
+        maps_by_measure = measure_together(
+            options_by_measure,
             recording,
             site=choice.site,
             targets=list(choice.word_tokens),
@@ -214,7 +214,7 @@ def _shared(
         )
     except MixlensError:
         return {}
-    return {name: maps for name, maps in made.items() if not isinstance(maps, list)}
+    return {name: maps for name, maps in maps_by_measure.items() if not isinstance(maps, list)}
 
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
@@ -233,7 +233,7 @@ def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
 
 
 def _measured(
-    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
+    name: str, spec: Spec, choice: TargetChoice, options: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     if choice.span and spec.explains_output and spec.gives == "maps":
         raise InvalidInput(
@@ -247,13 +247,13 @@ def _measured(
         )  # aggregated layers: targets and sources are the same tokens
     targets = list(choice.word_tokens) if rows else None
     span = choice.span if rows else None
-    maps = measure(name, whole, site=choice.site, targets=targets, span=span, **given)
+    maps = measure(name, whole, site=choice.site, targets=targets, span=span, **options)
     assert not isinstance(maps, list)
     return maps
 
 
 def _rolled_rows(
-    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
+    name: str, spec: Spec, choice: TargetChoice, options: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
     """Return the target's scores, aggregated by rollout in single-target mode.
 
@@ -264,14 +264,14 @@ def _rolled_rows(
     if recording.is_kept or not _takes_rows(recording, spec, choice):
         return None
     targets = list(choice.word_tokens)
-    return roll_out_targets(name, recording, site=choice.site, targets=targets, **given)
+    return roll_out_targets(name, recording, site=choice.site, targets=targets, **options)
 
 
 def _require_time(
     name: str,
     spec: Spec,
     choice: TargetChoice,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     recording: Recording,
     budget: Budget,
 ) -> None:
@@ -283,15 +283,15 @@ def _require_time(
     def run(short: Recording) -> MixingMaps:
         last = len(short.target_tokens(choice.site, 0)) - 1
         at: dict[str, Any] = {}
-        if "position" in given:
-            at["position"] = min(int(given["position"]), last)
-        if "answer" in given:
+        if "position" in options:
+            at["position"] = min(int(options["position"]), last)
+        if "answer" in options:
             at["answer"] = (last, last + 1)
         near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
         moved = TargetChoice(
             **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
         )
-        return _measured(name, spec, moved, {**given, **at}, short)
+        return _measured(name, spec, moved, {**options, **at}, short)
 
     seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
     if seconds > budget.seconds:
@@ -312,23 +312,23 @@ def _add(
 
     Each source has one number, and the absolute values sum to one.
     """
-    aggregate, joined = choice.aggregate, maps
+    aggregate, aggregated = choice.aggregate, maps
     if rolled is not None:
-        joined, aggregate = rolled, "last"
+        aggregated, aggregate = rolled, "last"
     elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
         # layers are aggregated token by token, then merged into words
-        joined, aggregate = rolled_out_absolute(maps), "last"
-    collapse = collapse_of(joined)
+        aggregated, aggregate = rolled_out_absolute(maps), "last"
+    collapse = collapse_of(aggregated)
     if collapse is not None:
         rows.warnings[name] = str(collapse)
     if spec.gives == "maps" and not choice.span:
-        maps, joined = (replace(each, target_row=choice.row) for each in (maps, joined))
-    joined = joined.words() if choice.words else joined
-    chosen = 0 if choice.span else choice.chosen  # a span is the only target of its maps
-    rows.scores[name] = target_row(joined, spec, chosen, aggregate)
+        maps, aggregated = (replace(each, target_row=choice.row) for each in (maps, aggregated))
+    aggregated = aggregated.words() if choice.words else aggregated
+    index = 0 if choice.span else choice.chosen  # a span is the only target of its maps
+    rows.scores[name] = target_row(aggregated, spec, index, aggregate)
     rows.provenance[name] = maps.provenance
     if spec.gives == "maps":
         merged = maps.words() if choice.words else maps
-        rows.by_layer[name] = layer_rows(merged, spec, chosen)
+        rows.by_layer[name] = layer_rows(merged, spec, index)
     if not spec.explains_output or not len(rows.sources):
-        rows.sources = joined.source_row
+        rows.sources = aggregated.source_row

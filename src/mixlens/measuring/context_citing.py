@@ -128,20 +128,20 @@ class ContextCitation(RankedScores):
         }
 
     @classmethod
-    def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        count, ablations = len(given["segments"]), len(given["log_odds"])
-        if len(given["texts"]) != count:
-            raise ValueError(f"it has {len(given['texts'])} texts for {count} segments")
-        fit, within = given["correlation"], given["within"]
+    def _from_json(cls, fields: Mapping[str, Any]) -> Self:
+        count, ablations = len(fields["segments"]), len(fields["log_odds"])
+        if len(fields["texts"]) != count:
+            raise ValueError(f"it has {len(fields['texts'])} texts for {count} segments")
+        fit, within = fields["correlation"], fields["within"]
         return cls(
-            segments=tuple(given["segments"]),
-            texts=tuple(given["texts"]),
-            scores=read_numbers(given["scores"], (count,)),
-            intercept=float(given["intercept"]),
+            segments=tuple(fields["segments"]),
+            texts=tuple(fields["texts"]),
+            scores=read_numbers(fields["scores"], (count,)),
+            intercept=float(fields["intercept"]),
             correlation=float("nan") if fit is None else float(fit),
-            answer=given["answer"],
-            kept=read_numbers(given["kept"], (ablations, count)).astype(bool),
-            log_odds=read_numbers(given["log_odds"], (ablations,)),
+            answer=fields["answer"],
+            kept=read_numbers(fields["kept"], (ablations, count)).astype(bool),
+            log_odds=read_numbers(fields["log_odds"], (ablations,)),
             within=None if within is None else cls._read(within),
         )
 
@@ -244,8 +244,8 @@ class _Ablations:
         masks = drawn_masks(ablations + held_out, len(spans), seed)
         different, again = np.unique(masks, axis=0, return_inverse=True)
         prompts = [
-            prompt_of(self.tokenizer, self.prompt(keep_segments(self.context, spans, kept))).ids
-            for kept in different.tolist()
+            prompt_of(self.tokenizer, self.prompt(keep_segments(self.context, spans, mask))).ids
+            for mask in different.tolist()
         ]
         odds = self._odds(prompts)[again.reshape(-1)]
         scores, intercept = surrogate(masks[:ablations], odds[:ablations], len(self.ids))
@@ -284,8 +284,8 @@ class _Ablations:
 def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int) -> Spans:
     """Return the parts of the context that begin inside one of the best larger parts."""
     names = {name for name, _ in first.top(best)}
-    chosen = [(start, stop) for name, start, stop in larger if name in names]
-    inside = [span for span in spans if any(a <= span[1] < b for a, b in chosen)]
+    best_ranges = [(start, stop) for name, start, stop in larger if name in names]
+    inside = [span for span in spans if any(a <= span[1] < b for a, b in best_ranges)]
     if not inside:
         raise InvalidInput(
             f"No segment begins in {first.top(1)[0][0]!r}, the best of the larger parts. Raise "
@@ -294,13 +294,13 @@ def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int)
     return inside
 
 
-def keep_segments(context: str, spans: Spans, kept: Sequence[bool]) -> str:
+def keep_segments(context: str, spans: Spans, mask: Sequence[bool]) -> str:
     """Return the context with only the kept segments.
 
     White space before a segment is removed together with it. Any other text between segments stays.
     """
     text, end = "", 0
-    for (_, start, stop), keep in zip(spans, kept, strict=True):
+    for (_, start, stop), keep in zip(spans, mask, strict=True):
         between = context[end:start]
         if between.strip() or (keep and text):
             text += between
@@ -327,11 +327,11 @@ def require_lasso() -> Any:
     return Lasso
 
 
-def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
+def surrogate(masks: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
     """Fit LASSO on standardised columns, and return the weight of each segment and the
     intercept.
     """
-    columns = kept.astype(np.float64)
+    columns = masks.astype(np.float64)
     spread = columns.std(0)
     spread[spread == 0] = 1  # always or never kept: its weight is 0
     lasso = require_lasso()(alpha=_ALPHA)
@@ -385,17 +385,17 @@ def _answer_ids(
 
     If no answer was passed, one is generated from the prompt with the whole context.
     """
-    own = prompt_of(tokenizer, prompt).ids
-    require_causal(model, own)
-    made = continue_prompt(model, tokenizer, prompt, answer=answer, options=options)
-    produced, count = made.ready.produced, made.targets[0] + 1
+    prompt_ids = prompt_of(tokenizer, prompt).ids
+    require_causal(model, prompt_ids)
+    continuation = continue_prompt(model, tokenizer, prompt, answer=answer, options=options)
+    produced, count = continuation.ready.produced, continuation.targets[0] + 1
     assert produced is not None  # it is a continuation
-    before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())
-    if not takes_decoder_ids(model) and before != own:
+    before = tuple(continuation.ready.tensors["input_ids"][0, :count].tolist())
+    if not takes_decoder_ids(model) and before != prompt_ids:
         raise InvalidInput(
             "The answer changes the tokens of the prompt. Begin the answer with a "
             "space, or pass it as token ids."
         )
-    begun = made.ready.tensors.get("decoder_input_ids")
+    begun = continuation.ready.tensors.get("decoder_input_ids")
     start = None if begun is None else int(begun[0, 0])
-    return [produced[0].ids[place] for place in made.targets], start
+    return [produced[0].ids[place] for place in continuation.targets], start

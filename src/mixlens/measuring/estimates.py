@@ -135,16 +135,16 @@ class Estimate:
         It assumes that logits are computed for one token only, and that texts are processed one
         after the other if the measure allows it.
         """
-        held = self._held(self._working(0)) / _MARGIN
-        return int(held if self.recorded else max(held, self.least))
+        working = self._held(self._working(0)) / _MARGIN
+        return int(working if self.recorded else max(working, self.least))
 
     @property
     def _states(self) -> int:
         """Return the bytes of the inputs of all layers, or of two layers if the inputs are not
         kept.
         """
-        kept = 2 if self.by_rows else self.shape.layers + 1
-        return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
+        layers_in_memory = 2 if self.by_rows else self.shape.layers + 1
+        return self.texts * self.shape.number * self.tokens * self.shape.d_model * layers_in_memory
 
     @property
     def _checks(self) -> int:
@@ -189,8 +189,8 @@ class Estimate:
         shape, n = self.shape, self.tokens
         # layers are split in float32, and the model's own passes use its precision
         wide = max(4, shape.number) if self.spec.reads == "attention" else shape.number
-        kept = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
-        weights = kept * shape.heads * n if shape.forms_weights else 0
+        copies = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
+        weights = copies * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
         rows = (self.targets if self.by_rows else None) or n
         pairs = rows * n  # a block or a chunk is not larger than all of them at once

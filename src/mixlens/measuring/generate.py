@@ -52,7 +52,7 @@ def generate(
             estimate_of_prompt(model, lens.tokenizer, prompt), available
         )
         try:
-            made = continue_prompt(
+            continuation = continue_prompt(
                 model,
                 lens.tokenizer,
                 prompt,
@@ -64,14 +64,14 @@ def generate(
         except NonFiniteActivations:
             require_sound_weights(model)
             raise
-        if not is_plain_text(made.ready.tensors):
-            require_same_logits(model, made)
+        if not is_plain_text(continuation.ready.tensors):
+            require_same_logits(model, continuation)
         require_linear_modules(model)
-        alone = language_structure(model, site, made.ready.tensors)
-        structure = alone[0] if alone else model_structure(model, made.ready.tensors)
+        alone = language_structure(model, site, continuation.ready.tensors)
+        structure = alone[0] if alone else model_structure(model, continuation.ready.tensors)
     stack = structure.calls[-1][0]
     require_causal_stack(model, stack)
-    fits = [name for name, known in structure.sites.items() if known.stack is stack]
+    fits = [name for name, attention in structure.sites.items() if attention.stack is stack]
     if site is None:  # cross-attention, if there is any: the contribution of the prompt to a word
         site = fits[-1]
     elif structure.stack_of(site) is not stack:
@@ -79,7 +79,13 @@ def generate(
             f"{site!r} does not read generated tokens, which belong to the {stack.name}. Choose "
             f"the site {' or '.join(repr(name) for name in fits)}."
         )
-    return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+    return record(
+        lens,
+        continuation.ready,
+        targets=continuation.targets,
+        site=site,
+        memory_budget=memory_budget,
+    )
 
 
 _STEPS = 2  # of generation, which show how the inputs grow with the answer
@@ -87,17 +93,21 @@ _LARGEST = {True: 5e-2, False: 1e-3}  # difference of logits in half precision, 
 
 
 @torch.no_grad()
-def require_same_logits(model: Any, made: Continued) -> None:
+def require_same_logits(model: Any, continuation: Continued) -> None:
     """Raise `UnsupportedModel` unless generation and a single pass compute the same logits.
 
     The logits can differ because models have other inputs besides token ids (types, masks and
     positions of images), which generation may prepare differently.
     """
-    inputs, places = made.ready.tensors, made.targets[:_STEPS]
+    inputs, places = continuation.ready.tensors, continuation.targets[:_STEPS]
     if takes_decoder_ids(model) or not hasattr(model, "generate"):
         return
-    assert made.ready.produced is not None
-    ids, width, count = made.ready.produced[0].ids, inputs["input_ids"].shape[1], places[0] + 1
+    assert continuation.ready.produced is not None
+    ids, width, count = (
+        continuation.ready.produced[0].ids,
+        inputs["input_ids"].shape[1],
+        places[0] + 1,
+    )
     prompt = {
         name: value[:, :count] if is_per_token(name, value, width) else value
         for name, value in inputs.items()
@@ -106,13 +116,15 @@ def require_same_logits(model: Any, made: Continued) -> None:
     options |= {"output_logits": True, "return_dict_in_generate": True}
     options["pad_token_id"] = ids[places[0]]
     stepwise = model.generate(
-        **prompt, **options, prefix_allowed_tokens_fn=lambda _, read: [ids[len(read) - 1]]
+        **prompt,
+        **options,
+        prefix_allowed_tokens_fn=lambda _, ids_before: [ids[len(ids_before) - 1]],
     ).logits
-    kept = {}
+    output_options = {}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        kept = {"logits_to_keep": torch.tensor(places, device=inputs["input_ids"].device)}
-    logits = model(**inputs, **kept, use_cache=False).logits[0]
-    logits = logits if kept else logits[list(places)]
+        output_options = {"logits_to_keep": torch.tensor(places, device=inputs["input_ids"].device)}
+    logits = model(**inputs, **output_options, use_cache=False).logits[0]
+    logits = logits if output_options else logits[list(places)]
     for ours, theirs in zip(logits.float(), stepwise, strict=False):
         error = float((ours - theirs[0].float()).abs().max() / theirs.float().abs().max())
         if not error <= _LARGEST[logits.element_size() < 4]:

@@ -92,9 +92,9 @@ def measure(
         raise InvalidInput(
             "The arguments are in the wrong order. Pass the name of a measure, then the recording."
         )
-    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
-    chosen |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
-    batches = measure_batches({name: options}, recording, **chosen)
+    selection: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    selection |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
+    batches = measure_batches({name: options}, recording, **selection)
     return _one_or_several(batches[name])
 
 
@@ -116,9 +116,9 @@ def measure_together(
     model once for all of them.
     """
     named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
-    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
-    chosen |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
-    batches = measure_batches(named, recording, **chosen)
+    selection: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    selection |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
+    batches = measure_batches(named, recording, **selection)
     return {name: _one_or_several(batch) for name, batch in batches.items()}
 
 
@@ -217,18 +217,18 @@ def _of_one_output(
     spec = spec_of(name)
     if not (spec.follows_output or spec.follows_gradient) or has_own_targets or several:
         return None
-    wanted = request if spec.follows_gradient else replace(request, targets=None)
+    layer_request = request if spec.follows_gradient else replace(request, targets=None)
     try:
         with at_work({name: options}, recording, request, precision):
             if spec.follows_gradient:
                 ready = with_graph(recording, request, options)
             else:
                 ready = with_output(recording, options)
-            scores = scores_of(name, ready, wanted, options)
+            scores = scores_of(name, ready, layer_request, options)
     except TargetsUnavailable as error:
         _log.info("%s: whole maps are recorded for the explained tokens: %s", name, error)
         return None
-    return _batch(name, recording, wanted, scores, options)
+    return _batch(name, recording, layer_request, scores, options)
 
 
 def _scores_of_layers(
@@ -278,8 +278,8 @@ def _from_maps(
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
     whole = record_whole(name, recording, options, reason)
     outputs = [
-        _batches({name: chosen}, whole, {name: wanted}, precision)[name]
-        for chosen, wanted in requests_by_output(name, recording, request, options)
+        _batches({name: output_options}, whole, {name: output_request}, precision)[name]
+        for output_options, output_request in requests_by_output(name, recording, request, options)
     ]
     return join_outputs(outputs, request)
 
@@ -413,15 +413,15 @@ def _with_span(
         return request
     if request.targets is None:
         raise InvalidInput("A span needs targets. Pass targets=[…], or use lens.generate.")
-    chosen = Span.of(span, weights, request.targets)
-    definition = span_definition(name, chosen)  # raises if the measure has no such span
+    new_span = Span.of(span, weights, request.targets)
+    definition = span_definition(name, new_span)  # raises if the measure has no such span
     rule, count = span_rule(name), options.get("sample")
     if rule is None or not rule.samples or count is None:
-        return replace(request, span=chosen)
+        return replace(request, span=new_span)
     if definition != "mean":
         raise InvalidInput(f"sample={count!r} needs span='mean', got span={definition!r}.")
-    chosen, targets = chosen.sampled(request.targets, count, options.get("seed", 0))
-    return replace(request, span=chosen, targets=targets)
+    new_span, targets = new_span.sampled(request.targets, count, options.get("seed", 0))
+    return replace(request, span=new_span, targets=targets)
 
 
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:

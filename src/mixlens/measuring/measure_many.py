@@ -64,7 +64,7 @@ def measure_inputs(
     lens: Lens,
     name: str,
     raw_inputs: Any,
-    chosen: dict[str, Any],
+    selection: dict[str, Any],
     options: dict[str, Any],
     *,
     on_error: str,
@@ -78,14 +78,14 @@ def measure_inputs(
             raise InvalidInput(
                 "on_error and batch_size do not apply to a recording. Leave them out."
             )
-        return measure(name, raw_inputs, **chosen, **options)
+        return measure(name, raw_inputs, **selection, **options)
     raw_inputs = (
         run_processor(lens.processor, raw_inputs, lens.model) if is_raw(raw_inputs) else raw_inputs
     )
     alone = isinstance(raw_inputs, str) or is_pair(raw_inputs)
     if alone or (isinstance(raw_inputs, Mapping) and not is_padded_sound(raw_inputs)):
         try:
-            return _measure_at_once(lens, name, raw_inputs, {**chosen, **options})
+            return _measure_at_once(lens, name, raw_inputs, {**selection, **options})
         except DependentTexts:
             if not isinstance(raw_inputs, Mapping):
                 raise
@@ -93,11 +93,13 @@ def measure_inputs(
     texts, names, groups = _planned(lens, name, raw_inputs, batch_size)
 
     def measured(places: list[int]) -> list[MixingMaps]:
-        each = {**options, "weights": chosen.get("weights")}
-        own = {key: _entries(key, value, places, len(texts)) for key, value in each.items()}
+        each = {**options, "weights": selection.get("weights")}
+        text_options = {
+            key: _entries(key, value, places, len(texts)) for key, value in each.items()
+        }
         batch = [texts[place] for place in places]
         inputs = batch[0] if isinstance(raw_inputs, Mapping) else batch  # its texts run one by one
-        maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
+        maps = _measure_at_once(lens, name, inputs, {**selection, **text_options})
         return maps if isinstance(maps, list) else [maps]
 
     return _measure_groups(measured, groups, names, on_error)
@@ -145,19 +147,19 @@ def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
 
 
 def _measure_at_once(
-    lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
+    lens: Lens, name: str, raw_inputs: Any, selection: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
     # The model is checked once for both, and a GPU waits for the checks only once, at the end.
     with open_session(lens.model, restores=False), checks_wait():
-        recording, rest = _recorded_for(lens, name, raw_inputs, chosen)
-        return measure(name, recording, **rest)
+        recording, remaining = _recorded_for(lens, name, raw_inputs, selection)
+        return measure(name, recording, **remaining)
 
 
 def measure_batch(
     lens: Lens,
     name: str,
     raw_inputs: Any,
-    chosen: dict[str, Any],
+    selection: dict[str, Any],
     options: dict[str, Any],
     *,
     device: str | torch.device | None,
@@ -166,9 +168,9 @@ def measure_batch(
     if device is not None:
         _require_device(device)
     with open_session(lens.model, restores=False), checks_wait():
-        recording, rest = _recorded_for(lens, name, raw_inputs, {**chosen, **options})
-        own = {key: rest[key] for key in chosen}
-        batch = measure_batches({name: options}, recording, **own)[name]
+        recording, remaining = _recorded_for(lens, name, raw_inputs, {**selection, **options})
+        remaining_selection = {key: remaining[key] for key in selection}
+        batch = measure_batches({name: options}, recording, **remaining_selection)[name]
     return batch if device is None else batch.to(device)
 
 
@@ -181,18 +183,18 @@ def _require_device(device: str | torch.device) -> None:
 
 
 def _recorded_for(
-    lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
+    lens: Lens, name: str, raw_inputs: Any, selection: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
     """Record the inputs for a measure, and return the recording and the remaining arguments.
 
     If the measure and the model allow it, only the requested targets are recorded.
     """
-    targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
+    targets, spec, site = selection.get("targets"), spec_of(name), selection.get("site")
     if targets is None or not (spec.row_by_row or spec.follows_gradient):
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        return record(lens, raw_inputs, **how, measures=[name], arguments=chosen), chosen
+        return record(lens, raw_inputs, **how, measures=[name], arguments=selection), selection
     rows = record(lens, raw_inputs, targets=targets, site=site, memory_budget=None)
-    return rows, {**chosen, "targets": None}
+    return rows, {**selection, "targets": None}
 
 
 def _measure_groups(

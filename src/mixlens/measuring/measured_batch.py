@@ -49,12 +49,14 @@ class MeasuredBatch:
         without scores.
         """
         facts = self.scores.known_facts(self.spec.facts)
-        own = self.request.kind == AttentionKind.SELF  # a target of cross-attention is not a source
+        is_self = (
+            self.request.kind == AttentionKind.SELF
+        )  # a target of cross-attention is not a source
         has_tokens = self.scores.target_labels is None and self.scores.source_labels is None
         return replace(
             facts,
-            residual_included=facts.residual_included and own,
-            same_tokens=own and has_tokens,
+            residual_included=facts.residual_included and is_self,
+            same_tokens=is_self and has_tokens,
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:
@@ -85,14 +87,14 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
         dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
         extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
-    own = without_padding(scores.values, row, dims, sizes)
+    text_scores = without_padding(scores.values, row, dims, sizes)
     return MixingMaps(
-        scores=own,
+        scores=text_scores,
         layers=tuple(int(layer) for layer in batch.layers),
         target_row=targets,
         source_row=sources,
         target_positions=positions,
-        facts=batch.facts.of(own),
+        facts=batch.facts.of(text_scores),
         provenance={**batch.provenance(), **describe_span(batch.name, request, row)},
         rollout_residual=spec.rollout_residual,
         rollout_normalised=spec.rollout_normalised,
@@ -132,9 +134,9 @@ def without_padding(
     values = tensor[index].detach()
     half = values.is_floating_point() and values.element_size() < 4
     kind = torch.empty(0, dtype=torch.float32 if half else values.dtype).numpy().dtype
-    own = np.empty(values.shape, kind)  # a view would keep the whole batch alive
-    torch.from_numpy(own).copy_(values)
-    return frozen(own)
+    copy = np.empty(values.shape, kind)  # a view would keep the whole batch alive
+    torch.from_numpy(copy).copy_(values)
+    return frozen(copy)
 
 
 _LONGEST = 60  # characters of a label

@@ -42,8 +42,8 @@ def find_read_positions(
     Positions are known in advance only for plain text and a causal model that can skip the other
     logits.
     """
-    known = inspect.signature(model.forward).parameters
-    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
+    accepted = inspect.signature(model.forward).parameters
+    if "logits_to_keep" not in accepted or options.get("of") in ("embedding", "similarity"):
         return None
     inputs, causal = ready.tensors, structure.calls[-1][0].layers[0].sites[0].causal
     if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
@@ -70,14 +70,14 @@ def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> l
     """Return the positions that predict the answers of all texts."""
     places: list[int] = []
     ids: Tensor = ready.tensors["input_ids"]
-    for text, own in enumerate(answer_for_each(answer, len(lengths))):
+    for text, text_answer in enumerate(answer_for_each(answer, len(lengths))):
         if ready.produced is None:
             row = TokenRow.numbered(lengths[text]) if ready.rows is None else ready.rows[text]
             produced = following_tokens(row, ids[text, : lengths[text]].tolist())
         else:
             produced = ready.produced[text]
         is_continued = ready.produced is not None
-        places += find_answer(own, produced, is_continued=is_continued).positions
+        places += find_answer(text_answer, produced, is_continued=is_continued).positions
     return places
 
 
@@ -116,22 +116,22 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     """
     model, structure = recording.model, recording.structure
     assert recording.prepared is not None
-    read = find_read_positions(model, structure, recording.prepared, options)
-    if read is None or recording.batch > 1:
+    positions = find_read_positions(model, structure, recording.prepared, options)
+    if positions is None or recording.batch > 1:
         raise TargetsUnavailable("the model computes the logits of all tokens")
     states: list[Tensor] = []
 
-    def on_layer(call: LayerCall, seen: object) -> None:
-        states.append(wide(call.hidden_out[:, read.to(call.hidden_out.device)]))
+    def on_layer(call: LayerCall, _tensors: object) -> None:
+        states.append(wide(call.hidden_out[:, positions.to(call.hidden_out.device)]))
 
-    inputs = {**recording.inputs, "logits_to_keep": read}
+    inputs = {**recording.inputs, "logits_to_keep": positions}
     last = {recording.last_stack.layers[-1].path}
     _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
     if len(states) != 1:
         raise TargetsUnavailable("the last layer runs more than once")
-    targets = (tuple(read.tolist()),)
+    targets = (tuple(positions.tolist()),)
     return replace(
-        recording, output=output, logits_at=read, final_states=states[0], targets=targets
+        recording, output=output, logits_at=positions, final_states=states[0], targets=targets
     )
 
 
@@ -147,8 +147,8 @@ def with_graph(recording: Recording, request: Request, options: Mapping[str, Any
     assert request.targets is not None
     if recording.batch > 1 or options.get("of") in ("embedding", "similarity"):
         raise TargetsUnavailable("a graph is kept only for logits of a single text")
-    read = find_read_positions(model, structure, recording.prepared, options)
-    inputs = {**recording.inputs, **({} if read is None else {"logits_to_keep": read})}
+    positions = find_read_positions(model, structure, recording.prepared, options)
+    inputs = {**recording.inputs, **({} if positions is None else {"logits_to_keep": positions})}
     site = structure.site(request.site)
     require_cuttable(structure, site)
     parts = [
@@ -163,4 +163,6 @@ def with_graph(recording: Recording, request: Request, options: Mapping[str, Any
             return passed.run_with_output(recording, request, inputs)
 
     output = on_copies(model, run)
-    return replace(recording, output=output, logits_at=read, passed=passed, projected=projected)
+    return replace(
+        recording, output=output, logits_at=positions, passed=passed, projected=projected
+    )

@@ -246,16 +246,16 @@ def _recorded_targets(
     If the model does not support this, return a recording of all targets.
     """
     structure, words = structure_of_targets(lens.model, site, ready.tensors)
-    chosen = structure.site(site)
+    attention = structure.site(site)
     try:
         if not len(targets):
             raise TargetsUnavailable("no targets were passed")
-        require_cuttable(structure, chosen)
+        require_cuttable(structure, attention)
         tokens = tokens_before_pass(structure, ready)
-        needed = 2 if chosen.kind is AttentionKind.CROSS else 1
-        if len(tokens) < needed or chosen.stack.name not in tokens:
+        needed = 2 if attention.kind is AttentionKind.CROSS else 1
+        if len(tokens) < needed or attention.stack.name not in tokens:
             raise TargetsUnavailable(
-                f"the tokens of {chosen.name} are known only after the model has run"
+                f"the tokens of {attention.name} are known only after the model has run"
             )
     except TargetsUnavailable as error:
         _log.info("using whole maps for these targets: %s", error)
@@ -267,25 +267,25 @@ def _recorded_targets(
             site=whole.structure.site(site).name,
             not_cut=str(error),
         )
-    rows = tokens[chosen.stack.name]
-    last = chosen.stack is structure.calls[-1][0]
+    rows = tokens[attention.stack.name]
+    last = attention.stack is structure.calls[-1][0]
     produced = ready.produced if last else None
     labels = rows if produced is None else [row.tokens for row in produced]
-    read = "decoder_input_ids" if rows == ready.decoder_rows else "input_ids"
+    input_name = "decoder_input_ids" if rows == ready.decoder_rows else "input_ids"
     return Recording(
         model=lens.model,
         structure=structure,
         inputs=ready.tensors,
         output=None,
-        lengths={name: [len(row) for row in known] for name, known in tokens.items()},
+        lengths={name: [len(row) for row in text_rows] for name, text_rows in tokens.items()},
         tokens=tokens,
         memory_budget=budget,
         stack_layers={},
         source_counts={},
         targets=positions_by_text(targets, labels),
-        site=chosen.name,
+        site=attention.name,
         produced=ready.produced,
-        width=int(ready.tensors[read].shape[1]),
+        width=int(ready.tensors[input_name].shape[1]),
         lens=lens,
         prepared=ready,
         words=words,

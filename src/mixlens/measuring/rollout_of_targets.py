@@ -105,8 +105,8 @@ def _start(request: Request) -> np.ndarray:
     assert request.targets is not None
     if request.span is None:
         return np.eye(len(request.targets[0]))
-    own: np.ndarray = np.array(request.span.weights) / sum(request.span.weights[0])
-    return own
+    normalised: np.ndarray = np.array(request.span.weights) / sum(request.span.weights[0])
+    return normalised
 
 
 def _from_maps(
@@ -123,16 +123,16 @@ def _from_maps(
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)
     maps = replace(maps, target_row=maps.source_row)
-    chosen = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
+    target_maps = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
     if request.span is None:
-        return replace(chosen, target_row=recording.named_targets(request.site, 0))
+        return replace(target_maps, target_row=recording.named_targets(request.site, 0))
     return replace(
-        chosen,
-        scores=(_start(request) @ chosen.scores).astype(chosen.scores.dtype),
+        target_maps,
+        scores=(_start(request) @ target_maps.scores).astype(target_maps.scores.dtype),
         target_row=TokenRow(tuple(span_labels(recording, request)), special=(True,)),
         target_positions=(0,),
-        facts=replace(chosen.facts, same_tokens=False, residual_included=False),
-        provenance={**chosen.provenance, **describe_span(name, request, 0)},
+        facts=replace(target_maps.facts, same_tokens=False, residual_included=False),
+        provenance={**target_maps.provenance, **describe_span(name, request, 0)},
         measured={},
     )
 
@@ -157,15 +157,15 @@ class _RolledRows:
         These are the targets of the rollout, and the tokens that contribute to the layers above.
         """
         self.below = np.zeros_like(self.rows[layer + 1 :])
-        read = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
-        return np.union1d(read, self.targets)
+        reached = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
+        return np.union1d(reached, self.targets)
 
     def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
         """Multiply the scores by the transitions of one block of a layer's targets."""
         self.below += self.rows[layer + 1 :][:, :, list(block)] @ passed
-        here = [number for number, target in enumerate(self.targets) if target in block]
-        own = [list(block).index(self.targets[number]) for number in here]
-        self.rows[layer] += self.start[:, here] @ passed[own]
+        numbers = [number for number, target in enumerate(self.targets) if target in block]
+        places = [list(block).index(self.targets[number]) for number in numbers]
+        self.rows[layer] += self.start[:, numbers] @ passed[places]
 
     def end(self, layer: int) -> None:
         """Finish a layer after all blocks of its targets have been added."""
@@ -246,5 +246,5 @@ def _as_maps(
     )
     maps = maps_of_row(batch, 0)
     step = f"rollout({rule})"
-    joined = joined_facts(maps.facts, rule, step, product.rows)
-    return maps.derived(product.rows, step, joined)
+    aggregated_facts = joined_facts(maps.facts, rule, step, product.rows)
+    return maps.derived(product.rows, step, aggregated_facts)

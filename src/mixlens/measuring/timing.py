@@ -106,12 +106,12 @@ def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
 
     The smaller of wall time and CPU time counts, because wall time is unreliable on a busy machine.
     """
-    taken = []
+    times = []
     for _ in range(2):
-        start, own = time.perf_counter(), time.process_time()
+        start, process_start = time.perf_counter(), time.process_time()
         run(recording)
-        taken.append(min(time.perf_counter() - start, time.process_time() - own))
-    return max(min(taken), 1e-6)
+        times.append(min(time.perf_counter() - start, time.process_time() - process_start))
+    return max(min(times), 1e-6)
 
 
 def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from mixlens.text.inputs import Text
 
 
-def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
+def verify(lens: Lens, inputs: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
     """Implement `Lens.verify`."""
     model = lens.model
-    given = default_input(model, lens.tokenizer) if given is None else given
+    inputs = default_input(model, lens.tokenizer) if inputs is None else inputs
     damage = damaged_weights(model)  # of the head too, after which no layer follows
     if damage is not None:
         raise NonFiniteActivations(damage)
-    recording = lens.record(given)
+    recording = lens.record(inputs)
     tokens = max(max(lengths) for lengths in recording.lengths.values())
     available = available_to(model)
     with open_session(model) as session:
@@ -62,7 +62,7 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         )
         for layer in itertools.chain(*recording.stack_layers.values()):
             layer.sites()  # rebuilt first, because measures defer its errors and settle them
-        from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
+        from_maps = {site: _why_from_maps(lens, inputs, site) for site in recording.sites}
         return report(recording, list_refusals(recording), slow_paths(recording), from_maps)
 
 
@@ -91,13 +91,13 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
     Return None if the measure runs. Errors about inputs or options are ignored.
     """
     logits = recording.output.logits
-    known = {option.name for option in spec.options}
+    option_names = {option.name for option in spec.options}
     options = dict(spec.least)
     if logits.dim() == 3:
         options["position"] = -1
-    if "replacement" in known:
+    if "replacement" in option_names:
         options["replacement"] = "zero"  # which needs no tokenizer
-    if "of" in known and logits.shape[-1] == 1:
+    if "of" in option_names and logits.shape[-1] == 1:
         options["of"] = "logit"
     try:
         measure(name, recording, **options)
@@ -108,14 +108,14 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
     return None
 
 
-def _why_from_maps(lens: Lens, given: Any, site: str) -> str | None:
+def _why_from_maps(lens: Lens, inputs: Any, site: str) -> str | None:
     """Return why single targets of an attention need whole maps, or None if they can be measured
     alone.
 
     To find out, this function measures the last target.
     """
     try:
-        return why_not_cut(record(lens, given, targets=[-1], site=site, memory_budget=None))
+        return why_not_cut(record(lens, inputs, targets=[-1], site=site, memory_budget=None))
     except OutOfMemory:
         raise
     except MixlensError as error:
@@ -136,9 +136,11 @@ def slow_paths(recording: Recording) -> dict[str, str]:
             key = layer.signature
             if key not in tried:
                 tried[key] = _fallbacks(layer, kind)
-            known = reasons.setdefault(layer.structure.path, [])
-            known += [reason for reason in tried[key] if reason not in known]
-    return {path: ". ".join(given) for path, given in reasons.items() if given}
+            path_reasons = reasons.setdefault(layer.structure.path, [])
+            path_reasons += [reason for reason in tried[key] if reason not in path_reasons]
+    return {
+        path: ". ".join(layer_reasons) for path, layer_reasons in reasons.items() if layer_reasons
+    }
 
 
 def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:

@@ -88,8 +88,8 @@ def requests_by_output(
     for at in places:
         words = [row.ids[place] for row, place in zip(recording.produced, at, strict=True)]
         targets = tuple((place,) for place in at) if has_targets else None
-        own = {"position": list(at), "word": words, **options}
-        pairs.append((own, replace(request, targets=targets)))
+        output_options = {"position": list(at), "word": words, **options}
+        pairs.append((output_options, replace(request, targets=targets)))
     return pairs
 
 

@@ -126,17 +126,19 @@ def stored_as_integers(
     )
 
 
-def _same_name(stored: str, own: str) -> bool:
+def _same_name(stored: str, parameter: str) -> bool:
     """Return whether two weight names are equal, or differ only by the prefix of the base model."""
-    return stored == own or stored.endswith(f".{own}") or own.endswith(f".{stored}")
+    return (
+        stored == parameter or stored.endswith(f".{parameter}") or parameter.endswith(f".{stored}")
+    )
 
 
 def _weight_files(model: Any, options: Mapping[str, Any]) -> list[str]:
     """Return the paths of the weight files that transformers has loaded."""
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
-    asked = ("revision", "cache_dir", "subfolder", "token")
-    where: dict[str, Any] = {key: options[key] for key in asked if options.get(key) is not None}
+    names = ("revision", "cache_dir", "subfolder", "token")
+    where: dict[str, Any] = {key: options[key] for key in names if options.get(key) is not None}
     where["local_files_only"] = True
     for file in _file_names(model, options):
         path = cached_file(model.name_or_path, file, **where, **_QUIETLY)

@@ -243,10 +243,10 @@ def kept_weight(weight: Any) -> Tensor:
     All copies of a layer share this parameter until the call to mixlens ends.
     """
     processes = _current.get()
-    kept = {} if processes is None else processes.weights
-    if id(weight) not in kept:
-        kept[id(weight)] = nn.Parameter(whole(weight), requires_grad=False)
-    return kept[id(weight)]
+    cache = {} if processes is None else processes.weights
+    if id(weight) not in cache:
+        cache[id(weight)] = nn.Parameter(whole(weight), requires_grad=False)
+    return cache[id(weight)]
 
 
 def kept_copy(
@@ -261,10 +261,10 @@ def kept_copy(
     if processes is None:
         return copy(module)
     if id(module) not in processes.copies:
-        made = copy(module)
+        module_copy = copy(module)
         weights = {id(weight) for weight in tensors_of(module, buffers=False)}
         processes.limit_kept(processes.smallest(free()) // 4, weights)
-        processes.copies[id(module)] = made
+        processes.copies[id(module)] = module_copy
     return processes.copies[id(module)]
 
 
@@ -286,15 +286,15 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
     To obtain columns, the processes exchange blocks of their rows. All processes together send as
     much data as a single process would send to gather the whole matrix.
     """
-    processes, own = _current.get(), module._parameters.get("weight")
-    shard = plain_shard(own)
-    if processes is None or own is None or (shard is not None and shard.is_packed):
+    processes, local_weight = _current.get(), module._parameters.get("weight")
+    shard = plain_shard(local_weight)
+    if processes is None or local_weight is None or (shard is not None and shard.is_packed):
         return None
-    weight = _as_distributed_tensor(own)
+    weight = _as_distributed_tensor(local_weight)
     if not _has_equal_rows(module, weight, processes.size):
         return None
     part: Tensor = weight._local_tensor.detach()
-    count, key = len(part) // processes.size, ("columns", id(own))
+    count, key = len(part) // processes.size, ("columns", id(local_weight))
     if key not in processes.weights:
         with torch._C._DisableFuncTorch(), torch.no_grad():
             received = processes.exchanged(part.view(processes.size, count, -1))

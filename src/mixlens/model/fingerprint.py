@@ -68,14 +68,14 @@ def fingerprint(module: nn.Module) -> Fingerprint:
     """Return the current fingerprint of a module."""
     parts = parts_of(module)
     tensors, kinds = tensors_in(parts), tuple(map(type, parts))
-    held = list(itertools.chain.from_iterable(map(_values, map(vars, parts))))
+    values = list(itertools.chain.from_iterable(map(_values, map(vars, parts))))
     return Fingerprint(
         parts=tuple(map(weakref.ref, parts)),
         kinds=kinds,
         code=tuple([as_written(code) or code for code in map(_forward, dict.fromkeys(kinds))]),
-        functions=tuple(_functions(held)),
+        functions=tuple(_functions(values)),
         names=tuple(map(tuple, map(vars, parts))),
-        attributes=_attributes(held),
+        attributes=_attributes(values),
         layouts=tuple(map(_layout, tensors)),
         contents=contents(map(_sample, {id(each): each for each in tensors}.values())),
         tensors=tuple(map(id, tensors)),
@@ -123,14 +123,14 @@ def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...
     )
 
 
-def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
+def _attributes(values: Sequence[Any]) -> tuple[Hashable, ...]:
     """Apply `_plain` to each value. Most values are already plain or empty, so they are returned
     without a call.
     """
     return tuple(
         [
             each if type(each) in _PLAIN else _plain(each) if each else None
-            for each in [value if type(value) in _HELD else None for value in held]
+            for each in [value if type(value) in _HELD else None for value in values]
         ]
     )
 
@@ -143,11 +143,11 @@ def _plain(value: Any) -> Hashable:
     if kind in _PLAIN:
         return cast(Hashable, value)
     if kind in (list, tuple):
-        made = tuple([_plain(each) for each in value])
-        return (kind, *made) if any(each is not None for each in made) else None
+        items = tuple([_plain(each) for each in value])
+        return (kind, *items) if any(each is not None for each in items) else None
     if kind is dict:
-        held = [(name, _plain(each)) for name, each in value.items() if type(each) in _HELD]
-        return (kind, *held) if any(each is not None for _, each in held) else None
+        entries = [(name, _plain(each)) for name, each in value.items() if type(each) in _HELD]
+        return (kind, *entries) if any(each is not None for _, each in entries) else None
     return None
 
 

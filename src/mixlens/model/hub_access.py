@@ -24,8 +24,8 @@ def hub_is_silent() -> bool:
 
     if constants.HF_HUB_OFFLINE:
         return False  # it is not used
-    wanted = constants.HF_HUB_ETAG_TIMEOUT
-    patience = PATIENCE if wanted == constants.DEFAULT_ETAG_TIMEOUT else wanted
+    timeout = constants.HF_HUB_ETAG_TIMEOUT
+    patience = PATIENCE if timeout == constants.DEFAULT_ETAG_TIMEOUT else timeout
     try:
         get_session().head(constants.ENDPOINT, timeout=patience)
     except Exception as error:  # loading explains all other errors

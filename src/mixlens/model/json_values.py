@@ -54,8 +54,8 @@ def _misfit_of_mapping(value: Any, form: Mapping[Any, Form], name: str) -> str |
     for key, each in form.items():
         if key is not str and key not in value:
             return f"{name} has no {key!r}"
-        for own in value if key is str else [key]:
-            reason = _misfit(value[own], each, f"{name}[{own!r}]")
+        for item in value if key is str else [key]:
+            reason = _misfit(value[item], each, f"{name}[{item!r}]")
             if reason is not None:
                 return reason
     return None

@@ -126,15 +126,15 @@ def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
     with torch.enable_grad():
         leaf = vectors[:1].detach().clone().requires_grad_()
         outputs = part(leaf)
-        drawn = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(2))
+        direction = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(2))
         if not outputs.requires_grad:
             return False
-        slope = torch.autograd.grad(outputs, leaf, drawn.to(outputs), allow_unused=True)[0]
+        slope = torch.autograd.grad(outputs, leaf, direction.to(outputs), allow_unused=True)[0]
     if slope is None:
         return False
     with torch.no_grad():
         changes = part(vectors) - part(torch.zeros_like(vectors[:1]))
-    expected = changes.double() @ drawn[0].to(changes).double()
+    expected = changes.double() @ direction[0].to(changes).double()
     error = vectors.double() @ slope[0].double() - expected
     return bool(error.norm() <= _WRONG_GRADIENT * expected.norm())
 
@@ -172,16 +172,16 @@ def _vectors(width: int, dtype: torch.dtype) -> Tensor:
     channels.
     """
     step = _GRID.get(dtype, _FINE)
-    drawn = torch.randn(2, 2 * _PAIRS, width, generator=torch.Generator().manual_seed(0))
-    x, y = ((drawn / step).round() * step).clamp(-4, 4)
+    noise = torch.randn(2, 2 * _PAIRS, width, generator=torch.Generator().manual_seed(0))
+    x, y = ((noise / step).round() * step).clamp(-4, 4)
     x[_PAIRS:, ::_APART] *= _LARGE
     y[_PAIRS:, ::_APART] = 0.0
     return torch.stack([x, y, x + y, torch.zeros_like(x)]).to(dtype)
 
 
 def _plain_outputs(vectors: Tensor) -> Tensor:
-    drawn = torch.Generator().manual_seed(1)
-    weight = torch.randn(_COLUMNS, vectors.shape[-1], generator=drawn, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(_COLUMNS, vectors.shape[-1], generator=generator, dtype=torch.float64)
     return nn.functional.linear(vectors, weight.to(vectors))
 
 

@@ -128,10 +128,10 @@ _missing: weakref.WeakKeyDictionary[Any, dict[str, _Missing]] = weakref.WeakKeyD
 
 
 def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
-    for key, stored, wanted in sorted(mismatched, key=lambda each: each[0]):
+    for key, stored, shape in sorted(mismatched, key=lambda each: each[0]):
         raise CannotLoad(
             f"{key} of {os.fspath(name)!r} has the shape {tuple(stored)}, but its config.json "
-            f"gives {tuple(wanted)}. Weights are missing, or config.json belongs to a "
+            f"gives {tuple(shape)}. Weights are missing, or config.json belongs to a "
             "different model; download or copy the checkpoint again."
         )
 
@@ -161,13 +161,13 @@ def newly_initialised(model: Any) -> dict[str, bool]:
     Keys are the names of the weights, and values are True for weights of the head. Weights that
     were changed since loading are left out.
     """
-    drawn = _missing.get(model)
-    if not drawn:
+    random_weights = _missing.get(model)
+    if not random_weights:
         return {}
     weights = dict(model.named_parameters(remove_duplicate=False))
     return {
         key: is_head
-        for key, (is_head, version) in sorted(drawn.items())
+        for key, (is_head, version) in sorted(random_weights.items())
         if key in weights and weights[key]._version == version
     }
 
@@ -226,23 +226,23 @@ def _reasons(name: Any) -> Iterator[None]:
     """Turn any error during loading into `CannotLoad` with advice."""
     if not isinstance(name, (str, os.PathLike)):
         raise CannotLoad(f"{type(name).__name__} is not a model name. Pass a hub name or a folder.")
-    shown = os.fspath(name)
+    path = os.fspath(name)
     try:
         yield
     except SafetensorError as error:
         raise CannotLoad(
-            f"{shown!r} has truncated or damaged weights ({_first_line(error)}). Download or "
+            f"{path!r} has truncated or damaged weights ({_first_line(error)}). Download or "
             "copy them again."
         ) from error
     except pickle.UnpicklingError as error:
         raise CannotLoad(
-            f"{shown!r} stores its weights in a pickle with more than numbers, which could "
+            f"{path!r} stores its weights in a pickle with more than numbers, which could "
             "run code, so mixlens does not read it. Use a checkpoint in safetensors format."
         ) from error
     except MixlensError:
         raise
     except Exception as error:  # a damaged or hostile file can raise any error
-        raise CannotLoad(_reason(shown, error)) from error
+        raise CannotLoad(_reason(path, error)) from error
 
 
 def _reason(name: str, error: Exception) -> str:
@@ -285,12 +285,12 @@ def quiet_loading() -> Iterator[None]:
     import transformers
 
     bars: Any = transformers.utils.logging
-    shown = bars.is_progress_bar_enabled()
+    is_shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if is_shown:
             bars.enable_progress_bar()
 
 

@@ -74,9 +74,9 @@ def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> st
 
 def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerprint) -> str | None:
     old, new = _attributes(before), _attributes(numbers)
-    own = [written_by_passes.get(part, set()) for part in parts_of(model)]
+    written_names = [written_by_passes.get(part, set()) for part in parts_of(model)]
     changed = [key for key in {**new, **old} if old.get(key) != new.get(key)]
-    changed = [(place, name) for place, name in changed if name not in own[place]]
+    changed = [(place, name) for place, name in changed if name not in written_names[place]]
     if not changed:
         return None
     place, name = changed[0]
@@ -86,7 +86,7 @@ def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerpri
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
     """Return the attribute values of all modules, by module index and name."""
-    keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
+    keys = [(place, name) for place, part_names in enumerate(numbers.names) for name in part_names]
     pairs = zip(keys, numbers.attributes, strict=True)
     return {key: value for key, value in pairs if value is not None and key[1] not in MARKS}
 
@@ -111,12 +111,12 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
             yield f"{type(model).__name__} has new parameters or buffers"
         old, new = (_described(each.layouts[place]) for each in (before, numbers))
         yield f"`{_tensor_names(model)[place]}` is {new} and was {old}"
-    held = [reference() for reference in recorded.weights]
+    tensors_before = [reference() for reference in recorded.weights]
     present = [reference() for reference in now.weights]
-    if len(held) != len(present):
+    if len(tensors_before) != len(present):
         yield "weights were moved to or from the device on which they are stored"
     for old_weight, weight, old_version, version in zip(
-        held, present, recorded.versions, now.versions, strict=False
+        tensors_before, present, recorded.versions, now.versions, strict=False
     ):
         if old_weight is not weight or old_version != version:
             how = "was replaced" if old_weight is not weight else "was changed"

@@ -62,7 +62,11 @@ def configs_of(module: nn.Module) -> list[Any]:
     """Return the configs of a module and its submodules, without duplicates."""
     attributes = map(vars, parts_of(module))
     return list(
-        {id(own["config"]): own["config"] for own in attributes if "config" in own}.values()
+        {
+            id(attributes_of_part["config"]): attributes_of_part["config"]
+            for attributes_of_part in attributes
+            if "config" in attributes_of_part
+        }.values()
     )
 
 
@@ -95,8 +99,8 @@ def as_written(called: Any) -> Any:
 
     A wrapper may have copied one attribute of a compiled function, so two attributes are compared.
     """
-    written = getattr(called, "_torchdynamo_orig_callable", None)
-    return written if getattr(called, "__wrapped__", None) is written else None
+    original = getattr(called, "_torchdynamo_orig_callable", None)
+    return original if getattr(called, "__wrapped__", None) is original else None
 
 
 @dataclass(frozen=True)
@@ -114,18 +118,18 @@ class _Equation:
     def of(cls, text: str) -> _Equation | None:
         """Parse an einsum equation. Return None if it is not a product of vectors with a matrix."""
         operands, _, result = text.partition("->")
-        given, _, parameter = operands.partition(",")
-        if not all(part.isalpha() and len(set(part)) == len(part) for part in (given, parameter)):
+        inputs, _, parameter = operands.partition(",")
+        if not all(part.isalpha() and len(set(part)) == len(part) for part in (inputs, parameter)):
             return None
-        rows = "".join(letter for letter in given if letter not in parameter)
-        contracted = given.removeprefix(rows)
-        made = result.removeprefix(rows)
-        in_front = given == rows + contracted and result == rows + made
-        if not (rows and contracted and made and in_front):
+        rows = "".join(letter for letter in inputs if letter not in parameter)
+        contracted = inputs.removeprefix(rows)
+        output = result.removeprefix(rows)
+        in_front = inputs == rows + contracted and result == rows + output
+        if not (rows and contracted and output and in_front):
             return None
-        if sorted(contracted + made) != sorted(parameter):
+        if sorted(contracted + output) != sorted(parameter):
             return None
-        return cls(rows, contracted, parameter, made)
+        return cls(rows, contracted, parameter, output)
 
 
 class BareProduct(nn.Module):
@@ -155,12 +159,12 @@ class BareProduct(nn.Module):
         ordered = self.parameter.permute(places)
         return ordered.flatten(len(self.equation.made)).flatten(0, -2)
 
-    def product(self, given: Tensor) -> Tensor:
+    def product(self, vectors: Tensor) -> Tensor:
         """Compute the result of `einsum` by calling this module, so that its hooks run."""
-        rows: Tensor = self(given.flatten(len(self.equation.rows)))
+        rows: Tensor = self(vectors.flatten(len(self.equation.rows)))
         sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
         shape = [sizes[letter] for letter in self.equation.made]
-        return rows.reshape(*given.shape[: len(self.equation.rows)], *shape)
+        return rows.reshape(*vectors.shape[: len(self.equation.rows)], *shape)
 
 
 # Names of products with a parameter, by the class whose code computes them, and their modules.
@@ -229,7 +233,7 @@ class BareProducts(TorchFunctionMode):
 
     def _owner(self, parameter: nn.Parameter) -> tuple[nn.Module, str] | None:
         for part in parts_of(self._module):
-            for name, own in part._parameters.items():
-                if own is parameter:
+            for name, candidate in part._parameters.items():
+                if candidate is parameter:
                     return part, name
         return None

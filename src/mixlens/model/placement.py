@@ -155,8 +155,8 @@ def available_memory(device: torch.device) -> int:
         return sum(_of_gpu(device))
     try:
         with open("/proc/meminfo") as file:
-            known = dict(line.split(":", 1) for line in file)
-        return 1024 * int(known["MemAvailable"].split()[0])
+            entries = dict(line.split(":", 1) for line in file)
+        return 1024 * int(entries["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):  # not Linux: nothing is rejected beforehand
         return 2**63
 
@@ -164,11 +164,11 @@ def available_memory(device: torch.device) -> int:
 def _of_gpu(device: torch.device) -> tuple[int, int]:
     """Return the bytes that torch can still reserve on a GPU, and those reserved but unused."""
     free, whole = torch.cuda.mem_get_info(device)
-    known = torch.cuda.memory_stats(device)  # empty before anything is allocated
-    reserved, used = (int(known.get(f"{kind}_bytes.all.current", 0)) for kind in _KINDS)
+    statistics = torch.cuda.memory_stats(device)  # empty before anything is allocated
+    reserved, allocated = (int(statistics.get(f"{kind}_bytes.all.current", 0)) for kind in _KINDS)
     share_of = getattr(torch.cuda, "get_per_process_memory_fraction", None)  # not in torch 2.7
     share = 1.0 if share_of is None else share_of(device)
-    return within_share(free, whole, reserved, share), reserved - used
+    return within_share(free, whole, reserved, share), reserved - allocated
 
 
 def within_share(free: int, whole: int, reserved: int, share: float) -> int:

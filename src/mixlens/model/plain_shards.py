@@ -97,8 +97,8 @@ def plain_shard(weight: Any) -> PlainShard | None:
 def remove_exchange(module: nn.Module) -> None:
     """Change the copy of a layer with whole weights so that it runs without other processes."""
     for part in parts_of(module):
-        own = vars(part)
-        if own.pop("_hf_tp_plan", None) is None:
+        attributes = vars(part)
+        if attributes.pop("_hf_tp_plan", None) is None:
             continue
         for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks):
             for number in [n for n, hook in hooks.items() if hook.__module__ == _EXCHANGE]:
@@ -107,5 +107,5 @@ def remove_exchange(module: nn.Module) -> None:
             part._parameters["bias"] = part._parameters.pop("_bias")
         if isinstance(part, nn.Linear):
             part.out_features, part.in_features = part.weight.shape
-        elif "num_experts" in own:
-            own["num_experts"] = len(next(part.parameters()))
+        elif "num_experts" in attributes:
+            attributes["num_experts"] = len(next(part.parameters()))

@@ -92,8 +92,8 @@ class Processes:
         """Raise `ProcessesDiffer` in all processes if any of these values differs between
         processes.
         """
-        known = self._compared({name: _digest(value) for name, value in parts.items()})
-        different = [name for name in parts if len({each[name] for each in known}) > 1]
+        digests = self._compared({name: _digest(value) for name, value in parts.items()})
+        different = [name for name in parts if len({each[name] for each in digests}) > 1]
         if different:
             self._fail_apart(different)
 
@@ -106,10 +106,10 @@ class Processes:
         differ.
         """
         texts = self._exchange(_AT_WORK + json.dumps(values))
-        known = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
-        if any(each.keys() != values.keys() for each in known):
+        entries = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
+        if any(each.keys() != values.keys() for each in entries):
             self._fail_apart(["calls"])
-        return known
+        return entries
 
     def _fail_apart(self, names: Sequence[str]) -> None:
         self._fail(

@@ -164,8 +164,12 @@ def replaces_forward(part: nn.Module) -> bool:
     Replacements by accelerate and torch.compile do not count, because they do not change the
     output.
     """
-    own = vars(part)
-    return "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None
+    attributes = vars(part)
+    return (
+        "forward" in attributes
+        and "_hf_hook" not in attributes
+        and as_written(attributes["forward"]) is None
+    )
 
 
 def has_packed_weights(part: nn.Module) -> bool:

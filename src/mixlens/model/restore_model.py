@@ -60,13 +60,15 @@ def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the attributes of a module, and copies of its tables of parameters, submodules and
     hooks.
     """
-    own = vars(part)
-    tables = {name: dict(own[name]) for name in _TABLES if name in own}
-    hooks = {name: dict(own[name]) for name in (*_HOOKS, *_HOOK_OPTIONS) if own.get(name)}
-    return dict(own), tables | hooks
+    attributes = vars(part)
+    tables = {name: dict(attributes[name]) for name in _TABLES if name in attributes}
+    hooks = {
+        name: dict(attributes[name]) for name in (*_HOOKS, *_HOOK_OPTIONS) if attributes.get(name)
+    }
+    return dict(attributes), tables | hooks
 
 
-def _is_unchanged(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> bool:
+def _is_unchanged(part: nn.Module, attributes: dict[str, Any], tables: dict[str, Any]) -> bool:
     """Return whether a module certainly has the same attributes and tables as before.
 
     Python compares identical objects without calling `__eq__`, so this is fast for nearly every
@@ -74,12 +76,12 @@ def _is_unchanged(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) 
     """
     now = vars(part)
     try:
-        return now == own and all(now[name] == entries for name, entries in tables.items())
+        return now == attributes and all(now[name] == entries for name, entries in tables.items())
     except (RuntimeError, ValueError, TypeError):  # other tensors or arrays
         return False
 
 
-def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
+def _put_back(part: nn.Module, attributes: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
     now = vars(part)
     _put_back_hooks(now, tables)
     for name, entries in tables.items():
@@ -88,18 +90,18 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
             now[name].update(entries)
             if name == "_modules":
                 yield "modules"
-    if _identical(now, own):
+    if _identical(now, attributes):
         return
     written_by_passes.setdefault(part, set()).update(
-        name for name, new in now.items() if _is_number(new) and new != own.get(name)
+        name for name, new in now.items() if _is_number(new) and new != attributes.get(name)
     )
-    for name, value in own.items():
+    for name, value in attributes.items():
         new = now.setdefault(name, value)  # the handle of a hook may have been deleted
         if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
             now[name] = value
             if isinstance(value, (str, bool)):
                 yield name
-    for name in [each for each in now if each not in own and each not in MARKS]:
+    for name in [each for each in now if each not in attributes and each not in MARKS]:
         if isinstance(now[name], _PLAIN):  # it may hide an attribute of the class
             if isinstance(now.pop(name), (str, bool)):
                 yield name
@@ -111,8 +113,10 @@ def _put_back_hooks(now: dict[str, Any], tables: dict[str, Any]) -> None:
         before = tables.get(name, {})
         lost = {key for key in before if key not in now[name] and is_of_others(before[key])}
         if lost:
-            kept = {key: hook for key, hook in before.items() if key in lost or key in now[name]}
-            hooks = {**kept, **now[name]}  # in the order of registration
+            kept_hooks = {
+                key: hook for key, hook in before.items() if key in lost or key in now[name]
+            }
+            hooks = {**kept_hooks, **now[name]}  # in the order of registration
             now[name].clear()
             now[name].update(hooks)
             flags = tables.get(options, {})
@@ -176,10 +180,10 @@ def _any_compiled(parts: Sequence[nn.Module]) -> bool:
         if kind.__name__ == "OptimizedModule" or as_written(getattr(kind, "forward", None)):
             return True
     return any(
-        own.get("_compiled_call_impl") is not None
-        or any(as_written(own.get(name)) for name in _FORWARDS)
-        for own in map(vars, parts)
-        if not _OWN_CODE.isdisjoint(own)
+        attributes.get("_compiled_call_impl") is not None
+        or any(as_written(attributes.get(name)) for name in _FORWARDS)
+        for attributes in map(vars, parts)
+        if not _OWN_CODE.isdisjoint(attributes)
     )
 
 
@@ -189,13 +193,18 @@ _OWN_CODE = frozenset({*_FORWARDS, "_compiled_call_impl"})
 
 def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
     """Remove compiled code from a module and all its submodules."""
-    own = vars(part)
-    if own.get("_compiled_call_impl") is not None:
-        _replace(own, "_compiled_call_impl", None, put_back)
+    attributes = vars(part)
+    if attributes.get("_compiled_call_impl") is not None:
+        _replace(attributes, "_compiled_call_impl", None, put_back)
     for name in _FORWARDS:
-        written = as_written(getattr(part, name, None))
-        if written is not None:  # of a class, if the part has none of its own
-            _replace(own, name, written if name in own else MethodType(written, part), put_back)
+        original = as_written(getattr(part, name, None))
+        if original is not None:  # of a class, if the part has none of its own
+            _replace(
+                attributes,
+                name,
+                original if name in attributes else MethodType(original, part),
+                put_back,
+            )
     for name, inner in list(part._modules.items()):
         if inner is None:
             continue

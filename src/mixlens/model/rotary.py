@@ -35,18 +35,18 @@ def depends_on_length(model: nn.Module) -> bool:
     return any(True for _ in _length_dependent(model))
 
 
-def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
+def require_same_frequencies(model: nn.Module, prompt: int, tokens: int) -> None:
     """Raise `InvalidInput` if the rotary frequencies change while the continuation is generated.
 
-    `prompt` and `read` are the lengths of the prompt and of all tokens that the model reads. If the
-    frequencies change, a single pass cannot reproduce the generation.
+    `prompt` and `tokens` are the lengths of the prompt and of all tokens that the model reads. If
+    the frequencies change, a single pass cannot reproduce the generation.
     """
     first = frequencies_at(model, prompt)
-    if frequencies_at(model, read) == first:
+    if frequencies_at(model, tokens) == first:
         return
-    same = next(n for n in range(read - 1, prompt - 1, -1) if frequencies_at(model, n) == first)
+    same = next(n for n in range(tokens - 1, prompt - 1, -1) if frequencies_at(model, n) == first)
     raise InvalidInput(
-        f"The model reads {read} tokens for this continuation of a prompt of {prompt}, but "
+        f"The model reads {tokens} tokens for this continuation of a prompt of {prompt}, but "
         f"{type(model).__name__} changes its rotary frequencies after {same}, so a single forward "
         f"pass cannot reproduce the generation. Continue by at most {same - prompt + 1} tokens, "
         "or record prompt and continuation as one text."

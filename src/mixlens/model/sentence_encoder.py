@@ -90,8 +90,10 @@ def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tup
     """
     places = []
     for number, token in enumerate(ids):
-        known = number < len(spelled["input_ids"]) and spelled["input_ids"][number] == token
-        start, stop = spelled["offset_mapping"][number] if known else (0, 0)
+        is_prompt_token = (
+            number < len(spelled["input_ids"]) and spelled["input_ids"][number] == token
+        )
+        start, stop = spelled["offset_mapping"][number] if is_prompt_token else (0, 0)
         places.append((max(start - prompt, 0), stop - prompt) if stop > prompt else (0, 0))
     return places
 
@@ -119,8 +121,8 @@ def remember_encoder(model: nn.Module, encoder: Any) -> None:
 
 def encoder_of(model: nn.Module) -> Any:
     """Return the SentenceTransformer that a model belongs to, or None."""
-    known = _encoders.get(model)
-    return None if known is None else known()
+    reference = _encoders.get(model)
+    return None if reference is None else reference()
 
 
 class SentenceEmbedding:
@@ -151,8 +153,8 @@ class SentenceEmbedding:
         come first.
         """
         weights = [weight for step in self.steps for weight in step.parameters()]
-        given = states.to(weights[0].dtype) if weights else states
-        features: dict[str, Any] = {"token_embeddings": given, "attention_mask": real.long()}
+        token_states = states.to(weights[0].dtype) if weights else states
+        features: dict[str, Any] = {"token_embeddings": token_states, "attention_mask": real.long()}
         if self.prompt_length is not None:
             features["prompt_length"] = self.prompt_length
         for step in self.steps:
@@ -167,9 +169,9 @@ def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_emb
     features = encoder_features(encoder, text)
     device = next(encoder.parameters()).device
     moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}
-    own = encoder(moved)["sentence_embedding"][0].to(vector)
-    own = own[: getattr(encoder, "truncate_dim", None)]
-    off = (own / own.norm() - vector / vector.norm()).norm()
+    encoder_vector = encoder(moved)["sentence_embedding"][0].to(vector)
+    encoder_vector = encoder_vector[: getattr(encoder, "truncate_dim", None)]
+    off = (encoder_vector / encoder_vector.norm() - vector / vector.norm()).norm()
     if not bool(off < _OFF):
         raise UnsupportedModel(
             f"The embedding of {text[:40]!r} differs by {float(off):.1e} from the one that "

@@ -68,12 +68,12 @@ def encoder_class(config: Any) -> Any:
     import transformers
 
     for name in getattr(config, "architectures", None) or []:
-        own = getattr(transformers, name, None)
-        if own is not None and name.endswith("Model"):
-            return own  # it has no head
+        model_class = getattr(transformers, name, None)
+        if model_class is not None and name.endswith("Model"):
+            return model_class  # it has no head
     encoders: Any = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
-    known = type(config) in encoders
-    return transformers.AutoModelForTextEncoding if known else transformers.AutoModel
+    is_listed = type(config) in encoders
+    return transformers.AutoModelForTextEncoding if is_listed else transformers.AutoModel
 
 
 def _read(*path: str | os.PathLike[str]) -> Any:
@@ -109,13 +109,13 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
         if named not in POOLINGS:
             raise InvalidInput(f"Unknown pooling {named!r}. Choose one of: {', '.join(POOLINGS)}.")
         return named
-    known = _from_files(str(getattr(model.config, "_name_or_path", "")))
-    if known is None:
+    stored = _from_files(str(getattr(model.config, "_name_or_path", "")))
+    if stored is None:
         raise InvalidInput(
             "The pooling of this model is unknown. Set `pooling` to "
             f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}."
         )
-    return known
+    return stored
 
 
 def _from_files(name: str) -> str | None:
@@ -142,9 +142,9 @@ def _require_plain_texts(name: str) -> None:
     prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
     spelling = read_settings(name, "sentence_bert_config.json").get("do_lower_case")
     if prompt or spelling or texts.get("truncate_dim"):
-        said = f"the prompt {prompt!r}" if prompt else "its own settings"
+        described = f"the prompt {prompt!r}" if prompt else "its own settings"
         raise UnsupportedModel(
-            f"this encoder was saved with {said}, which changes its embeddings. Load it with "
+            f"this encoder was saved with {described}, which changes its embeddings. Load it with "
             "sentence_transformers.SentenceTransformer and pass that to Lens, or set "
             "`pooling` to explain the plain text"
         )
@@ -184,13 +184,13 @@ def _kind(settings: Mapping[str, Any]) -> str | None:
 
     Return None if several poolings are combined.
     """
-    chosen = settings.get("pooling_mode")
-    if chosen is None:
+    modes = settings.get("pooling_mode")
+    if modes is None:
         names = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "lasttoken"}
-        chosen = [
+        modes = [
             names.get(key.removeprefix("pooling_mode_"), key)
             for key, value in settings.items()
             if key.startswith("pooling_mode_") and value is True
         ]
-    chosen = [chosen] if isinstance(chosen, str) else list(chosen)
-    return _NAMES.get(chosen[0]) if len(chosen) == 1 else None
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    return _NAMES.get(modes[0]) if len(modes) == 1 else None

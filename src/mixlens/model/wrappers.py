@@ -21,11 +21,13 @@ def unwrap_model(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
     one.
     """
     while True:
-        inner, own = _inner(model)
+        inner, wrapper_tokenizer = _inner(model)
         if inner is None:
             break
-        if tokenizer is None or (isinstance(own, SentenceTokenizer) and own.wraps(tokenizer)):
-            tokenizer = own
+        if tokenizer is None or (
+            isinstance(wrapper_tokenizer, SentenceTokenizer) and wrapper_tokenizer.wraps(tokenizer)
+        ):
+            tokenizer = wrapper_tokenizer
         model = inner
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise InvalidInput(_describe_wrong_model(model))
@@ -51,20 +53,20 @@ def _require_own_numbers(model: nn.Module) -> None:
         )
 
 
-def processor_of(given: Any) -> Any:
+def processor_of(pipeline: Any) -> Any:
     """Return the processor of images and audio in a pipeline, or None.
 
     Pipelines for audio also have a `feature_extractor`, which is part of the processor.
     """
-    if not _is_pipeline(given):
+    if not _is_pipeline(pipeline):
         return None
     names = ("processor", "image_processor", "feature_extractor")
-    own = (getattr(given, name, None) for name in names)
-    return next((each for each in own if callable(each)), None)
+    candidates = (getattr(pipeline, name, None) for name in names)
+    return next((each for each in candidates if callable(each)), None)
 
 
-def _is_pipeline(given: Any) -> bool:
-    kind = type(given)
+def _is_pipeline(value: Any) -> bool:
+    kind = type(value)
     return kind.__module__.split(".")[0] == "transformers" and kind.__name__.endswith("Pipeline")
 
 
@@ -123,17 +125,17 @@ def _require_adapters_inside(model: Any) -> None:
 _PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
 
 
-def _describe_wrong_model(given: Any) -> str:
-    name = type(given).__name__
-    if isinstance(given, str):
-        return f"{given!r} is a name, not a model. Load it with Lens.from_pretrained({given!r})"
-    if isinstance(given, type):
+def _describe_wrong_model(value: Any) -> str:
+    name = type(value).__name__
+    if isinstance(value, str):
+        return f"{value!r} is a name, not a model. Load it with Lens.from_pretrained({value!r})"
+    if isinstance(value, type):
         return (
-            f"{given.__name__} is a class, not a model. Create an instance, or load a model with "
+            f"{value.__name__} is a class, not a model. Create an instance, or load a model with "
             "Lens.from_pretrained"
         )
     if name.endswith("Config"):
         return f"{name} is a configuration, not a model. Load one with Lens.from_pretrained"
-    if hasattr(given, "keys"):
+    if hasattr(value, "keys"):
         return f"{name} is not a model. If it holds weights, load them into a model first"
     return f"{name} is not a transformers model. Load one with Lens.from_pretrained"

@@ -62,8 +62,8 @@ def resolve_experiment(name: str) -> str:
     for other in names():
         if other.startswith(f"{paper}/") and part in module(other).SPEC.also:
             return other
-    known = [other.split("/")[1] for other in names() if other.startswith(f"{paper}/")]
+    choices = [other.split("/")[1] for other in names() if other.startswith(f"{paper}/")]
     raise InvalidInput(
-        f"Unknown experiment {part!r} of {paper}. Choose one of: {', '.join(known)}. `mixlens "
+        f"Unknown experiment {part!r} of {paper}. Choose one of: {', '.join(choices)}. `mixlens "
         "reproduce --list` lists all."
     )

@@ -98,9 +98,11 @@ class Setting:
         labels = {
             key: f"{number} {label_of(questions[key])}" for number, key in enumerate(questions)
         }
-        asked = hashlib.sha256("\n".join(labels.values()).encode()).hexdigest()[:16]
+        question_digest = hashlib.sha256("\n".join(labels.values()).encode()).hexdigest()[:16]
         by_label = {labels[key]: question for key, question in questions.items()}
-        tasks = {f"{asked} {number}": example for number, example in enumerate(self.examples)}
+        tasks = {
+            f"{question_digest} {number}": example for number, example in enumerate(self.examples)
+        }
         work_through(
             tasks,
             Asker(self.lens, by_label, self.measure_options, self.memory),
@@ -140,10 +142,10 @@ def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) ->
     left_out = {key: refused[label] for key, label in labels.items() if label in refused}
     answers: dict[Key, list[Any]] = {key: [] for key in labels if key not in left_out}
     for piece in entries:
-        seen = {entry["question"]: entry["seen"] for entry in piece["observations"]}
-        if all(labels[key] in seen for key in answers):
-            for key, kept in answers.items():
-                kept.append(seen[labels[key]])
+        text_answers = {entry["question"]: entry["seen"] for entry in piece["observations"]}
+        if all(labels[key] in text_answers for key in answers):
+            for key, column in answers.items():
+                column.append(text_answers[labels[key]])
     if not any(answers.values()):
         reasons = [reason for _, reason in skipped[:1]] or list(left_out.values())[:1]
         raise InvalidInput("No text could be used: " + "; ".join(reasons))

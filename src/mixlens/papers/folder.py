@@ -39,15 +39,18 @@ def result_of(
     spec: ExperimentSpec,
     settings: Mapping[str, Any],
     outcome: Outcome,
-    own: Mapping[str, float] | None,
+    published: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     """Convert an outcome to plain values, which are stored in `result.json`."""
     return {
         "settings": dict(settings),
         "title": spec.title,
-        "papers_own_model_and_data": own is not None,
+        "papers_own_model_and_data": published is not None,
         "numbers": {
-            key: {"measured": plain(float(value), finite=True), "published": (own or {}).get(key)}
+            key: {
+                "measured": plain(float(value), finite=True),
+                "published": (published or {}).get(key),
+            }
             for key, value in outcome.measured.items()
         },
         "findings": [

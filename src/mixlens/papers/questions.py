@@ -74,8 +74,8 @@ def _key_of(case: Case) -> tuple[Any, ...]:
 def label_of(question: Callable[..., Any]) -> str:
     """Return a label that identifies a question in every process."""
     if isinstance(question, partial):
-        given = {name: _shown(value) for name, value in sorted(question.keywords.items())}
-        return f"{label_of(question.func)} {[*map(_shown, question.args)]} {given}"
+        keywords = {name: _shown(value) for name, value in sorted(question.keywords.items())}
+        return f"{label_of(question.func)} {[*map(_shown, question.args)]} {keywords}"
     return f"{question.__module__}.{question.__qualname__}"
 
 
@@ -90,11 +90,11 @@ def _shown(value: Any) -> str:
 def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
     """Return the cache key of a question: its function and all arguments."""
     if isinstance(question, partial):
-        given = tuple(
+        keywords = tuple(
             (name, _key(value))
             for name, value in sorted(question.keywords.items(), key=lambda item: item[0])
         )
-        return (*_named(question.func), question.args, given)
+        return (*_named(question.func), question.args, keywords)
     return (question,)
 
 

@@ -71,8 +71,8 @@ def reproduce(
     run: Callable[..., Outcome] = module(name).run
     require_model(spec, lens)
     other = _second(spec, other)
-    wanted = sample if sample is not None else spec.texts
-    examples = _cut(_examples(spec, dataset, wanted, seed), lens, spec.longest)
+    count = sample if sample is not None else spec.texts
+    examples = _cut(_examples(spec, dataset, count, seed), lens, spec.longest)
     settings = {
         "experiment": name,
         **_describe_models(lens, other),
@@ -249,7 +249,7 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
     """Truncate plain texts to `longest` tokens."""
     if longest is None or not getattr(lens.tokenizer, "is_fast", False):
         return examples
-    kept = []
+    cut_examples = []
     for example in examples:
         if type(example) is Example and example.pair is None:
             ends = lens.tokenizer(
@@ -257,8 +257,8 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
             )["offset_mapping"]
             if len(ends) > longest:
                 example = replace(example, text=example.text[: ends[longest - 1][1]])
-        kept.append(example)
-    return kept
+        cut_examples.append(example)
+    return cut_examples
 
 
 def _data_name(dataset: Dataset | None) -> str | None:
@@ -273,14 +273,14 @@ def _data_name(dataset: Dataset | None) -> str | None:
     )
 
 
-def data_path(spec: ExperimentSpec, given: Path) -> Path:
+def data_path(spec: ExperimentSpec, data: Path) -> Path:
     """Return the path of an experiment's data.
 
-    If `given` is a folder of data sets, return the file in it that matches the usual names of the
-    paper's data. Otherwise, return `given`.
+    If `data` is a folder of data sets, return the file in it that matches the usual names of the
+    paper's data. Otherwise, return `data`.
     """
-    if given.is_dir():
+    if data.is_dir():
         for pattern in spec.files:
-            for path in sorted(given.glob(pattern)):
+            for path in sorted(data.glob(pattern)):
                 return path
-    return given
+    return data

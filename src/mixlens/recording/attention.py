@@ -63,15 +63,15 @@ class Block:
             inverses.append(inverse)
         if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
             maps.append(structure.scaled)
-        own, total = structure.own(residual), structure.total(residual, state)
+        self_part, total = structure.own(residual), structure.total(residual, state)
         if output_norm is not None:
             total, inverse = output_norm.applied(total)
             maps.append(output_norm.linear)
             inverses.append(inverse)
-            own = output_norm.linear(own).mul_(inverse[..., None])
+            self_part = output_norm.linear(self_part).mul_(inverse[..., None])
         norms = (*branch, *(() if output_norm is None else (output_norm,)))
         mixes_channels = any(norm.centred for norm in norms)
-        return cls(tuple(maps), tuple(inverses), own, total, mixes_channels)
+        return cls(tuple(maps), tuple(inverses), self_part, total, mixes_channels)
 
     def passed(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Apply all linear steps to vectors."""
@@ -225,17 +225,17 @@ class Attention:
         structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
         weights, values = self.weights[..., columns], self.values[:, :, columns]
         visibility = self.visibility.columns(columns)
-        own = replace(
+        restricted = replace(
             self, structure=structure, weights=weights, values=values, visibility=visibility
         )
         if self.projection is None:
-            return own
+            return restricted
         mixed = weights @ values
         if self.gate is not None:
             mixed = mixed * self.gate.transpose(1, 2)
-        written = torch.einsum("bhte,hed->btd", mixed, self.head_maps)
-        beside = self.projected - self.output_bias - written
-        return replace(own, beside=beside)
+        head_output = torch.einsum("bhte,hed->btd", mixed, self.head_maps)
+        beside = self.projected - self.output_bias - head_output
+        return replace(restricted, beside=beside)
 
     @property
     def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
@@ -262,8 +262,8 @@ class Attention:
         The layer structure alone is not enough, because it was inferred from a probe input, and a
         text may have its own mask.
         """
-        own = self.structure.causal and self.structure.kind is AttentionKind.SELF
-        return own and self.visibility.hides_later
+        can_be_causal = self.structure.causal and self.structure.kind is AttentionKind.SELF
+        return can_be_causal and self.visibility.hides_later
 
     @property
     def head_groups(self) -> Int[Tensor, " head"]:
@@ -335,12 +335,14 @@ class Attention:
 
     def _passed(self, block: Block, own_channels: bool) -> Vectors:
         """Return `vectors` after the linear steps of a block."""
-        own = self._projection.own
-        if not own_channels or block.mixes_channels or own.channels is ALL_CHANNELS:
+        output_weight = self._projection.own
+        if not own_channels or block.mixes_channels or output_weight.channels is ALL_CHANNELS:
             # d_head rows for each head, not one for each source
             return self._through(block.passed(self.head_maps))
-        factors = own.channels.of(block.passed(torch.ones_like(self.output_bias)))
-        return self._through(self._projection.by_head(own.matrix * factors), own.channels)
+        factors = output_weight.channels.of(block.passed(torch.ones_like(self.output_bias)))
+        return self._through(
+            self._projection.by_head(output_weight.matrix * factors), output_weight.channels
+        )
 
     def decomposition(
         self,

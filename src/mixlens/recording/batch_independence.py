@@ -66,14 +66,14 @@ def require_independent_texts(
     if batch_size(inputs) < 2:
         return
     if depends_on_length(model):
-        sizes = [n for own in _extents(inputs, lengths) for n in own]
+        sizes = [n for text_sizes in _extents(inputs, lengths) for n in text_sizes]
         if len({frequencies_at(model, n) for n in sizes}) > 1:
             raise DependentTexts(
                 f"Texts of {min(sizes)} to {max(sizes)} tokens would get different scores in a "
                 f"batch, because {type(model).__name__} chooses its rotary frequencies by the "
                 f"longest text. {_ADVICE}"
             )
-    padded = {prefix for prefix, own in lengths.items() if len(set(own)) > 1}
+    padded = {prefix for prefix, text_sizes in lengths.items() if len(set(text_sizes)) > 1}
     probes = [_probe_texts(model, inputs, lengths, padded, whole=whole) for whole in (False, True)]
     if probes[0] is None:
         return
@@ -113,23 +113,31 @@ def text_lengths(
     read from the attention masks.
     """
     counts_by_prefix = {}
-    for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
+    for prefix, stack_rows in zip(_STACKS, (rows, decoder_rows), strict=True):
         main = inputs.get(prefix + "input_ids", inputs.get(prefix + "inputs_embeds"))
         if isinstance(main, Tensor) and main.dim() > 1:
-            counts = row_lengths(inputs, prefix) if own is None else [len(row) for row in own]
+            counts = (
+                row_lengths(inputs, prefix)
+                if stack_rows is None
+                else [len(row) for row in stack_rows]
+            )
             counts_by_prefix[prefix] = counts or [int(main.shape[1])] * len(main)
     return counts_by_prefix
 
 
 def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
     """Yield one list per input-name prefix, with the largest position id of each text plus one."""
-    for prefix, own in lengths.items():
+    for prefix, text_sizes in lengths.items():
         positions = inputs.get(prefix + "position_ids")
         if not isinstance(positions, Tensor) or positions.dim() < 2:
-            yield list(own)
+            yield list(text_sizes)
             continue
-        texts = positions if len(positions) == len(own) else positions[:1].expand(len(own), -1)
-        yield [int(text[..., :n].max()) + 1 for text, n in zip(texts, own, strict=True)]
+        texts = (
+            positions
+            if len(positions) == len(text_sizes)
+            else positions[:1].expand(len(text_sizes), -1)
+        )
+        yield [int(text[..., :n].max()) + 1 for text, n in zip(texts, text_sizes, strict=True)]
 
 
 Text = dict[str, Any]
@@ -160,9 +168,11 @@ def _probe_texts(
     batch = min((len(inputs[name]) for name in names.values()), default=0)
     for prefix, counts in lengths.items():
         name = names[prefix]
-        given, types = inputs[name], inputs.get(prefix + "token_type_ids")
-        each = len(given) // batch  # MusicGen's decoder takes a sequence of ids for each codebook
-        if given.dim() != (3 if given.is_floating_point() else 2):
+        original, types = inputs[name], inputs.get(prefix + "token_type_ids")
+        each = (
+            len(original) // batch
+        )  # MusicGen's decoder takes a sequence of ids for each codebook
+        if original.dim() != (3 if original.is_floating_point() else 2):
             return None
         mask = inputs.get(prefix + "attention_mask")
         limit = position_limit(model, prefix)
@@ -172,7 +182,7 @@ def _probe_texts(
             longest = counts[0] + _TOKENS if limit is None else min(counts[0] + _TOKENS, limit)
             rows = _whole_places(counts[0], longest, padded=prefix in padded)
         for text, places in zip(texts, rows, strict=False):
-            text[name] = given[:each, places]
+            text[name] = original[:each, places]
             if isinstance(mask, Tensor) and mask.dim() == 2:
                 text[prefix + "attention_mask"] = mask.new_ones(1, len(places))
             if isinstance(types, Tensor):
@@ -187,7 +197,9 @@ def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
     """
     inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
     crowd = [tokens // 2] * len(inner)
-    return [[0, *own, tokens - 1][-count:] for own in (crowd, inner, inner[shorter:])]
+    return [
+        [0, *inner_places, tokens - 1][-count:] for inner_places in (crowd, inner, inner[shorter:])
+    ]
 
 
 def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]:
@@ -198,7 +210,9 @@ def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]
     """
     inner, crowd = list(range(1, tokens - 1)), [tokens // 2] * (longest - tokens)
     second = inner if padded else [*reversed(inner), *crowd]
-    return [[0, *own, tokens - 1][-longest:] for own in ([*inner, *crowd], second)]
+    return [
+        [0, *inner_places, tokens - 1][-longest:] for inner_places in ([*inner, *crowd], second)
+    ]
 
 
 def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:

@@ -162,18 +162,18 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
     if deferred is None and before is not None:
         yield
         return
-    own = DeferredChecks() if deferred is None else deferred
-    token = _open.set(own)
+    checks = DeferredChecks() if deferred is None else deferred
+    token = _open.set(checks)
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
-            own.settle()  # computations with wrong numbers may fail in any way
+            checks.settle()  # computations with wrong numbers may fail in any way
         raise
     finally:
         _open.reset(token)
     if deferred is None:
-        own.settle()
+        checks.settle()
 
 
 def waiting_for(*tensors: Tensor) -> DeferredChecks | None:

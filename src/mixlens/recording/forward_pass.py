@@ -83,22 +83,22 @@ def capture_layers(
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         return [watch(module, hook_point, keep) for hook_point in watched[path]]
 
-    kept = _Kept(order, memory_budget)
+    collector = _Kept(order, memory_budget)
     with torch.no_grad(), checks_wait():
         calls, model_output = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
             set(watched),
             structure.backend,
-            on_layer=kept.take,
+            on_layer=collector.take,
             watch=watches,
             stop_after=None if output else len(order),
             stop_inside=() if output or not blocks_only else _last_block(model, order),
             layouts=structure.layouts,
         )
     _require_all_called(order, calls)
-    layers = _stack_layers(model, structure, calls, kept.internals, memory_budget)
-    return CapturedPass(model_output, layers, kept.sources)
+    layers = _stack_layers(model, structure, calls, collector.internals, memory_budget)
+    return CapturedPass(model_output, layers, collector.sources)
 
 
 def capture_inputs(
@@ -118,7 +118,7 @@ def capture_inputs(
     """
     if graph:
         require_gradients(model)
-    kept = _EnteringStates(model, structure, graph, memory_budget)
+    collector = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     frozen = constants(model) if graph else contextlib.nullcontext()
@@ -128,12 +128,12 @@ def capture_inputs(
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
             paths,
             None,
-            on_layer=kept.on_layer,
-            on_enter=kept.on_enter,
+            on_layer=collector.on_layer,
+            on_enter=collector.on_enter,
             layouts=structure.layouts,
         )
     _require_all_called(order, calls)
-    return CapturedPass(output, kept.stack_layers, entered=kept.entered)
+    return CapturedPass(output, collector.stack_layers, entered=collector.entered)
 
 
 Order = Sequence[tuple[StackStructure, int]]
@@ -190,8 +190,8 @@ class _Kept:
         stack, index = self._order[position]
         expected = stack.layers[index].sites
         output = None if call.output is None else call.hidden_out
-        left = tensors[expected[-1].hook_point] if output is None else output
-        _require_finite(self._order, position, call.path, left)
+        layer_output = tensors[expected[-1].hook_point] if output is None else output
+        _require_finite(self._order, position, call.path, layer_output)
         if len(expected) != len(call.attention):
             raise StructureDiffers(
                 f"layer `{call.path}` calls attention {len(call.attention)} times on this "
@@ -254,9 +254,11 @@ def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
     """
     stack, index = order[-1]
     layer = stack.layers[index]
-    shown = all(site.hook_point and not site.parallel and not site.open for site in layer.sites)
+    has_blocks = all(
+        site.hook_point and not site.parallel and not site.open for site in layer.sites
+    )
     end = layer.sites[-1].hook_point
-    if end is None or not shown or layer.layout:
+    if end is None or not has_blocks or layer.layout:
         return ()
     module = part_at(model, layer.path)
     shown_twice = parts_of(module).count(part_at(module, end.path)) > 1

@@ -274,28 +274,28 @@ class Layer:
 
     def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
         """Return a captured tensor. If the tensor was not kept, re-run the layer to capture it."""
-        kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
-        if hook_point not in kept:
+        captured: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
+        if hook_point not in captured:
             self._require_captured()
             self._require_whole()
-            with watching(self.call.whole, frozenset({hook_point})) as kept:
+            with watching(self.call.whole, frozenset({hook_point})) as captured:
                 self._run_natively()
-        return wide(kept[hook_point]).reshape(self.input.shape)
+        return wide(captured[hook_point]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         calls: list[AttentionCall] = []
-        with watching(self.call.whole, self.structure.watched) as seen:
+        with watching(self.call.whole, self.structure.watched) as captured:
             output = self._run_natively(calls.append)
-        return Internals.of_layer(calls, seen, output, self.structure.sites)
+        return Internals.of_layer(calls, captured, output, self.structure.sites)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
         """Return the factors by which a gated attention multiplies A V. The layer is re-run with
         all values set to one to obtain these factors.
         """
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
-        with watching(self.call.whole, frozenset({entered})) as seen:
+        with watching(self.call.whole, frozenset({entered})) as captured:
             self._run_natively(edit_values=all_ones(number))
-        return gate_of(wide(seen[entered]), wide(parts.attention.weights))
+        return gate_of(wide(captured[entered]), wide(parts.attention.weights))
 
     def _run_natively(
         self,

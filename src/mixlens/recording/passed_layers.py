@@ -45,12 +45,12 @@ class PassedLayers:
         The requested targets must be among `self.targets`. The model runs only at the first call;
         later calls reuse its layers.
         """
-        layers, held = self._cut(recording, request)
+        layers, request_cut = self._cut(recording, request)
         if not self._layers:
-            self._run(recording, layers, held)
+            self._run(recording, layers, request_cut)
         targets = targets_of(recording, request)
         blocks = target_blocks(recording, request)
-        cuts = [TargetCut(targets.block(block), held) for block in blocks]
+        cuts = [TargetCut(targets.block(block), request_cut) for block in blocks]
         attention = TargetAttention(cuts[0])  # which computes a mask once for all layers
         with torch.no_grad():
             for index in sorted(set(request.layers)):
@@ -59,8 +59,8 @@ class PassedLayers:
                     if len(cuts) > 1:  # masks of all blocks would not fit
                         attention = TargetAttention(cut)
                     calls = [attention.call(each) for each in native]
-                    own = {point: cut.of(tensor, 1) for point, tensor in tensors.items()}
-                    visitor(index, layers.cut(index, call, calls, own, cut), cut.targets)
+                    cut_tensors = {point: cut.of(tensor, 1) for point, tensor in tensors.items()}
+                    visitor(index, layers.cut(index, call, calls, cut_tensors, cut), cut.targets)
         layers.deferred.settle()
 
     def run_with_output(self, recording: Recording, request: Request, inputs: Inputs) -> Any:
@@ -68,8 +68,8 @@ class PassedLayers:
 
         If autograd is enabled, the output belongs to a graph.
         """
-        layers, held = self._cut(recording, request)
-        return self._run(recording, layers, held, inputs)
+        layers, request_cut = self._cut(recording, request)
+        return self._run(recording, layers, request_cut, inputs)
 
     def _cut(self, recording: Recording, request: Request) -> tuple[LayerCut, TargetCut]:
         of_all = replace(request, targets=(self.targets,), span=None)
@@ -79,17 +79,17 @@ class PassedLayers:
         self,
         recording: Recording,
         layers: LayerCut,
-        held: TargetCut,
+        request_cut: TargetCut,
         whole_inputs: Inputs | None = None,
     ) -> Any:
         native: list[NativeCall] = []
         is_whole = len(self.targets) == recording.width
 
         def on_call(call: NativeCall) -> None:
-            native.append(call if is_whole else held.call(call))
+            native.append(call if is_whole else request_cut.call(call))
 
         def on_layer(index: int, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
-            self._layers.append((held.of_layer(call), list(native), dict(tensors)))
+            self._layers.append((request_cut.of_layer(call), list(native), dict(tensors)))
             native.clear()
 
-        return run_layers(recording, layers, held, on_call, on_layer, whole_inputs)
+        return run_layers(recording, layers, request_cut, on_call, on_layer, whole_inputs)

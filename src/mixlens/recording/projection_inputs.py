@@ -45,9 +45,9 @@ class ProjectionInputs:
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         first = args[0]
         # a tensor of its own, because the module may not be the only one that reads `first`
-        own = first.view_as(first) if first.requires_grad else first.detach().requires_grad_()
-        self._inputs[module].append(own)
-        return (own, *args[1:])
+        leaf = first.view_as(first) if first.requires_grad else first.detach().requires_grad_()
+        self._inputs[module].append(leaf)
+        return (leaf, *args[1:])
 
     def gradients(self, number: Tensor, site: str) -> list[Tensor]:
         """Return the gradient of `number` with respect to each input. This frees the graph."""

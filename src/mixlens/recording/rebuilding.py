@@ -54,14 +54,14 @@ class Internals:
     def of_layer(
         cls,
         calls: Sequence[AttentionCall],
-        seen: Mapping[HookPoint, Tensor],
+        captured: Mapping[HookPoint, Tensor],
         output: Tensor | None,
         sites: Sequence[AttentionStructure],
         deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
         """Return the captured tensors of each attention call of a layer."""
         return [
-            cls(call.with_heads(site.heads, site.kv_heads), seen, output, deferred)
+            cls(call.with_heads(site.heads, site.kv_heads), captured, output, deferred)
             for call, site in zip(calls, sites, strict=True)
         ]
 
@@ -160,31 +160,31 @@ def _projection(
         return OutputWeight(affine[0], plain_matrix(projecting) if rows else None), affine[1]
 
     columns = _own_columns(part, inputs, stream) if rows else None
-    own, bias = read_whole() if columns is None else columns
-    affine = own.matrix, bias
+    weight, bias = read_whole() if columns is None else columns
+    affine = weight.matrix, bias
     errors: dict[str, Tensor] = {}
     if rows:
-        projected, checks = _projected_rows(path, own, bias, internals, stream)
+        projected, checks = _projected_rows(path, weight, bias, internals, stream)
     elif internals.attention.output.dtype == stream.dtype and gate is None:
         projected, checks = _seen_projection(path, weights, values, affine, internals, stream)
     else:
         checks = {}
         projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
-    made = Projection(
+    projection = Projection(
         heads=structure.heads,
-        own=own,
-        read_whole=lambda: _whole(read_whole()[0], own, where, path),
+        own=weight,
+        read_whole=lambda: _whole(read_whole()[0], weight, where, path),
         bias=bias,
         output=projected,
     )
-    return made, errors, checks
+    return projection, errors, checks
 
 
-def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
+def _whole(weight: OutputWeight, local_weight: OutputWeight, where: str, path: str) -> OutputWeight:
     """Return the full matrix, gathered from all processes. Check (or defer the check) that it
     contains this process's own columns, which are already verified.
     """
-    different = (own.channels.of(weight.matrix) != own.matrix).any().float()
+    different = (local_weight.channels.of(weight.matrix) != local_weight.matrix).any().float()
     message = f"{where}: the gathered weight of `{path}` has other columns than the checked ones"
     require_small(different, 0.0, lambda _: TargetsUnavailable(message))
     return weight
@@ -252,8 +252,8 @@ def _require_rounding(
             deferred.stacked_error_is_small(error, tensors, bar, functools.partial(failure, part))
         else:
             errors[part] = error(*(tensor[None] for tensor in tensors))[0]
-    for part, known in errors.items():
-        require_small(known, bar, functools.partial(failure, part))
+    for part, part_errors in errors.items():
+        require_small(part_errors, bar, functools.partial(failure, part))
 
 
 def _projected_rows(
@@ -264,16 +264,19 @@ def _projected_rows(
     """
     attention, inputs = internals.attention, len(weight.matrix)
     assert attention.product is not None
-    seen, output = internals.seen[HookPoint(path, "out")].reshape(stream.shape), attention.output
+    captured, output = (
+        internals.seen[HookPoint(path, "out")].reshape(stream.shape),
+        attention.output,
+    )
     product = attention.product.to(stream)
     part = torch.addmm(weight.channels.of(bias), product.reshape(-1, inputs), weight.matrix)
     remade = weight.channels.joined(part).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {
         "attention product": (row_errors, (product, output, tokens)),
-        "output projection": (row_errors, (remade, seen)),
+        "output projection": (row_errors, (remade, captured)),
     }
-    return (seen if output.dtype == stream.dtype else remade), checks
+    return (captured if output.dtype == stream.dtype else remade), checks
 
 
 def _seen_projection(
@@ -288,11 +291,11 @@ def _seen_projection(
 
     The captured tensor already has full precision, so the output is not computed again.
     """
-    seen, output = internals.seen[HookPoint(path, "out")], internals.attention.output
-    seen = seen.reshape(*stream.shape[:2], -1)
-    return seen, {
+    captured, output = internals.seen[HookPoint(path, "out")], internals.attention.output
+    captured = captured.reshape(*stream.shape[:2], -1)
+    return captured, {
         "attention product": (weighted_sum_errors, (output.transpose(1, 2), weights, values)),
-        "output projection": (product_errors, (seen, output.flatten(2), *affine)),
+        "output projection": (product_errors, (captured, output.flatten(2), *affine)),
     }
 
 
@@ -311,7 +314,7 @@ def _projected(
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
-    seen = internals.seen[HookPoint(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
+    captured = internals.seen[HookPoint(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
     if gate is not None:
         output = internals.seen[HookPoint(path, "in")].to(stream).reshape(output.shape)
         product = gate * (weights @ values).transpose(1, 2)
@@ -319,11 +322,11 @@ def _projected(
     else:
         product, product_error = attention_product(weights, values, output, dtype)
     if dtype == stream.dtype:
-        projected, tensors = seen, (seen, output.flatten(2), matrix, bias)
+        projected, tensors = captured, (captured, output.flatten(2), matrix, bias)
         projection_error = product_errors(*(tensor[None] for tensor in tensors))[0]
     else:
         projected = product.flatten(2) @ matrix + bias
-        projection_error = largest_difference(projected, seen, dtype=dtype)
+        projection_error = largest_difference(projected, captured, dtype=dtype)
     return projected, {"attention product": product_error, "output projection": projection_error}
 
 
@@ -335,14 +338,14 @@ def _blocks(
     """
     rebuilt, output = block.total, internals.layer_output
     if structure.hook_point is not None:
-        seen = internals.seen[structure.hook_point].reshape(rebuilt.shape)
+        captured = internals.seen[structure.hook_point].reshape(rebuilt.shape)
         if not structure.parallel:
-            return rebuilt, seen, block.own, rebuilt
+            return rebuilt, captured, block.own, rebuilt
     assert output is not None  # the pass stops early only if both hold
     if structure.hook_point is None:
         return rebuilt, output, block.own, rebuilt
     assert layer.feed_forward is not None
-    added = layer.feed_forward.scaled(seen.to(rebuilt))
+    added = layer.feed_forward.scaled(captured.to(rebuilt))
     return rebuilt + added, output, block.own, rebuilt, added
 
 

@@ -163,9 +163,11 @@ class Recording:
             return None
         row, ids, *_ = self.produced[0]
         places = self.targets[0]
-        read = self.tokens[self.last_stack.name][0].offsets
-        if row.text is not None and row.offsets is not None and read is not None:
-            start = max(stop for _, stop in read[: places[0] + 1])  # a space may belong to no token
+        offsets = self.tokens[self.last_stack.name][0].offsets
+        if row.text is not None and row.offsets is not None and offsets is not None:
+            start = max(
+                stop for _, stop in offsets[: places[0] + 1]
+            )  # a space may belong to no token
             return row.text[start : max(row.offsets[place][1] for place in places)]
         text: str = self.tokenizer.decode([ids[i] for i in places], skip_special_tokens=True)
         return text
@@ -298,15 +300,15 @@ class Recording:
         >>> len(recording.source_tokens(None, 0))
         6
         """
-        chosen = self.structure.site(site)
-        if chosen.reads_own:
-            return self.tokens[chosen.stack.name][row]
+        attention = self.structure.site(site)
+        if attention.reads_own:
+            return self.tokens[attention.stack.name][row]
         if not self.is_kept:
-            other = next(s for s in self.structure.stacks if s is not chosen.stack)  # of two
+            other = next(s for s in self.structure.stacks if s is not attention.stack)  # of two
             return self.tokens[other.name][row]
-        sources = self.source_counts[chosen.stack.name, chosen.kind]
+        sources = self.source_counts[attention.stack.name, attention.kind]
         for other in reversed(self.structure.stacks):
-            if other is not chosen.stack and self.tokens_of(other) == sources:
+            if other is not attention.stack and self.tokens_of(other) == sources:
                 return self.tokens[other.name][row]
         mask = self.inputs.get("encoder_attention_mask")  # encoder states passed as input
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
@@ -445,8 +447,8 @@ class Recording:
             return
         for position in reversed(range(len(layers))):
             for block in blocks(position):
-                here = replace(request, targets=(tuple(block),))
-                visitor(position, layers[position], here.chosen(self))
+                block_request = replace(request, targets=(tuple(block),))
+                visitor(position, layers[position], block_request.chosen(self))
 
     def layers(self, site: str | None = None) -> list[Layer]:
         """Return the layers that have this attention, each with all of its targets.
@@ -481,9 +483,9 @@ class Recording:
                 "This recording was made for a few targets and keeps no layers. Record the text"
                 " without targets."
             )
-        chosen = self.structure.site(site)
-        layers = self.stack_layers[chosen.stack.name]
-        return [layers[position] for position in chosen.stack.positions(chosen.kind)]
+        attention = self.structure.site(site)
+        layers = self.stack_layers[attention.stack.name]
+        return [layers[position] for position in attention.stack.positions(attention.kind)]
 
 
 ScoreLayer = Callable[["Layer", "Attention", Targets], LayerScores | SpanPart]

@@ -47,17 +47,17 @@ def fold_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) -
     If the residual stream counts as a source, each target's residual stays at that target's
     position.
     """
-    made = weigh_targets(parts, weights)
-    folded, vectors = _fold_attention(made)
+    weighed = weigh_targets(parts, weights)
+    folded, vectors = _fold_attention(weighed)
     return replace(
-        made,
+        weighed,
         weights=folded,
         vectors=vectors,
         scale=torch.ones_like(folded[:, 0, :, 0]),
-        own=made.own if made.own_is_source else _total(made.own),
-        constant=None if made.constant is None else _total(made.constant),
-        total=_total(made.total),
-        beside={name: _total(each) for name, each in made.beside.items()},
+        own=weighed.own if weighed.own_is_source else _total(weighed.own),
+        constant=None if weighed.constant is None else _total(weighed.constant),
+        total=_total(weighed.total),
+        beside={name: _total(each) for name, each in weighed.beside.items()},
         causal=False,
         ends=None,
         folded=True,
@@ -93,7 +93,7 @@ def join_spans(first: Decomposition, second: Decomposition) -> Decomposition:
     constant = None
     if first.constant is not None and second.constant is not None:
         constant = first.constant + second.constant
-    joined = replace(
+    union = replace(
         first,
         weights=first.weights + second.weights,
         own=torch.cat([first.own, second.own], 1)
@@ -105,10 +105,10 @@ def join_spans(first: Decomposition, second: Decomposition) -> Decomposition:
         beside={name: each + second.beside[name] for name, each in first.beside.items()},
     )
     if not first.gate_folded:
-        return joined
+        return union
     values = first.vectors.values + second.vectors.values
     return replace(
-        joined,
+        union,
         weights=torch.maximum(first.weights, second.weights),
         vectors=replace(first.vectors, values=values),
     )
@@ -156,15 +156,15 @@ class SpanPart:
         """Return the scores of the span, [batch, (head,) 1, source], with the span's coherence as
         an extra.
         """
-        made = self.finish(self)
+        scores = self.finish(self)
         if self.total is None or self.size is None:
-            return made
+            return scores
         tiny = torch.finfo(self.size.dtype).tiny
         coherence = self.total.abs().sum(-1) / self.size.clamp_min(tiny)
         return replace(
-            made,
-            extras={**made.extras, "coherence": coherence},
-            extra_dims={**made.extra_dims, "coherence": ()},
+            scores,
+            extras={**scores.extras, "coherence": coherence},
+            extra_dims={**scores.extra_dims, "coherence": ()},
         )
 
 
@@ -182,15 +182,15 @@ class SpanMeasure:
 
     def __call__(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
         """Return the contribution of these targets to the score of the span."""
-        made: SpanPart | None = None
+        span_part: SpanPart | None = None
         weights = attention.weights
         batch, heads, _, sources = weights.shape
         size = targets_at_once(heads, sources, batch, weights.device)
         for block in targets.blocks(size):
             part = self._part(layer, attention, block)
-            made = part if made is None else made + part
-        assert made is not None  # a span has a target
-        return made
+            span_part = part if span_part is None else span_part + part
+        assert span_part is not None  # a span has a target
+        return span_part
 
     def _part(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
         weights = targets.weights_like(attention.weights)

@@ -68,27 +68,27 @@ class _Places:
         For a single text the batch axis is dropped.
         """
         if device not in self._by_device:
-            here = self._places.to(device)
-            self._by_device[device] = here[0] if len(here) == 1 else here
+            on_device = self._places.to(device)
+            self._by_device[device] = on_device[0] if len(on_device) == 1 else on_device
         return self._by_device[device]
 
 
 class TargetCut:
     """Restrict the tensors of a forward pass to some targets."""
 
-    def __init__(self, targets: Targets, held: TargetCut | None = None) -> None:
+    def __init__(self, targets: Targets, outer: TargetCut | None = None) -> None:
         """Create the cut.
 
-        If some tensors were already restricted by another cut, pass that cut as `held`. Its targets
-        must include `targets`.
+        If some tensors were already restricted by another cut, pass that cut as `outer`. Its
+        targets must include `targets`.
         """
         assert targets.positions is not None
         assert targets.cut_at is not None
         self.targets, self.positions, self.places = targets, targets.positions, targets.cut_at
         self._places = _Places(self.places, self.positions)
         self._last: tuple[Tensor, int, Tensor] | None = None
-        self._held_count = None if held is None else held.places.shape[1]
-        self._among_held = self._places if held is None else _among(self.positions, held)
+        self._held_count = None if outer is None else outer.places.shape[1]
+        self._among_held = self._places if outer is None else _among(self.positions, outer)
 
     def call(self, call: NativeCall) -> NativeCall:
         """Return a copy of an attention call with the queries and outputs of the targets only."""
@@ -145,13 +145,13 @@ class TargetCut:
         return LayerCall(call.path, call.module, args, kwargs, output=self.of_stream(output))
 
 
-def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
-    """Return the index of each target position within the targets of `held`."""
-    indices = [{place: index for index, place in enumerate(row)} for row in held.positions]
+def _among(positions: Sequence[Sequence[int]], outer: TargetCut) -> _Places:
+    """Return the index of each target position within the targets of `outer`."""
+    indices = [{place: index for index, place in enumerate(row)} for row in outer.positions]
     numbers = [
         [index[place] for place in row] for index, row in zip(indices, positions, strict=True)
     ]
-    return _Places(torch.tensor(numbers, device=held.places.device), numbers)
+    return _Places(torch.tensor(numbers, device=outer.places.device), numbers)
 
 
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:

@@ -132,7 +132,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
             captured.append(attention.call(call))
 
     def on_layer(index: int, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
-        calls, kept = list(captured), list(native)
+        calls, native_calls = list(captured), list(native)
         captured.clear()
         native.clear()
         if len(blocks) == 1:
@@ -141,10 +141,10 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
                 visitor(index, layer, cut.targets)
             return
         for block in blocks:
-            part = TargetCut(cut.targets.block(block), held=cut)
-            calls = [TargetAttention(part).call(each) for each in kept]
-            own = {point: tensor[:, block] for point, tensor in tensors.items()}
-            layer = layers.cut(index, call, calls, own, part)
+            part = TargetCut(cut.targets.block(block), outer=cut)
+            calls = [TargetAttention(part).call(each) for each in native_calls]
+            block_tensors = {point: tensor[:, block] for point, tensor in tensors.items()}
+            layer = layers.cut(index, call, calls, block_tensors, part)
             if index in request.layers:
                 visitor(index, layer, part.targets)
 
@@ -258,13 +258,15 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
             needed = blocks(index)
             captured, tensors = _run_again(layers, index, call)
             for block in needed:
-                here = replace(request, targets=(tuple(block),))
-                places = torch.tensor(here.targets, device=call.hidden_in.device)
-                cut = TargetCut(here.chosen(recording, places))
+                block_request = replace(request, targets=(tuple(block),))
+                places = torch.tensor(block_request.targets, device=call.hidden_in.device)
+                cut = TargetCut(block_request.chosen(recording, places))
                 attention = TargetAttention(cut)
                 calls_of_block = [attention.call(each) for each in captured]
-                own = {point: cut.of_captured(tensor) for point, tensor in tensors.items()}
-                layer = layers.cut(index, call, calls_of_block, own, cut)
+                block_tensors = {
+                    point: cut.of_captured(tensor) for point, tensor in tensors.items()
+                }
+                layer = layers.cut(index, call, calls_of_block, block_tensors, cut)
                 visitor(index, layer, cut.targets)
             layers.deferred.settle()
 

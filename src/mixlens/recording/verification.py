@@ -241,7 +241,7 @@ def _native_difference(recording: Recording, advice: str = "") -> tuple[float, f
         (_native_error(recording.stack_layers[stack.name][index], theirs, recording), theirs.path)
         for (stack, index), theirs in zip(structure.calls, native, strict=True)
     ]
-    error, where = max(errors_by_path, key=lambda known: (not known[0] <= tolerance, known[0]))
+    error, where = max(errors_by_path, key=lambda entry: (not entry[0] <= tolerance, entry[0]))
     if not error <= tolerance:
         raise UnsupportedModel(
             f"layer `{where}` differs from the native model (relative error {error:.1e}) on "

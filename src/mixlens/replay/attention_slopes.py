@@ -120,10 +120,10 @@ class AttentionSlopes:
         )
         value = value.reshape(heads, count, tokens, -1).transpose(1, 2).flatten(2)
         by_values = torch.bmm(self.weights, value).view(heads, tokens, count, -1)
-        made = by_weights.new_empty(count, tokens, heads, by_weights.shape[-1])
-        torch.add(by_weights.permute(1, 2, 0, 3), by_values.permute(2, 1, 0, 3), out=made)
-        made.addcmul_(lost.permute(1, 2, 0)[..., None], self.mixed, value=-1)
-        return made.view(rows, -1)
+        tangents_out = by_weights.new_empty(count, tokens, heads, by_weights.shape[-1])
+        torch.add(by_weights.permute(1, 2, 0, 3), by_values.permute(2, 1, 0, 3), out=tangents_out)
+        tangents_out.addcmul_(lost.permute(1, 2, 0)[..., None], self.mixed, value=-1)
+        return tangents_out.view(rows, -1)
 
     def _normed(self, tangents: Tensor) -> Tensor:
         if self.norm is None:
@@ -235,11 +235,11 @@ class MlpSlopes:
         if rows is None:
             rows = torch.arange(len(self.sums), device=self.sums.device)
         width, inner = self.mlp.first[0][0].shape
-        made = self.sums.new_empty(len(rows), width, width)
-        bytes_each = width * inner * made.element_size()
-        for part in slices(len(rows), bytes_each, product_bytes(made.device)):
-            made[part] = self._block(rows[part])
-        return made
+        token_matrices = self.sums.new_empty(len(rows), width, width)
+        bytes_each = width * inner * token_matrices.element_size()
+        for part in slices(len(rows), bytes_each, product_bytes(token_matrices.device)):
+            token_matrices[part] = self._block(rows[part])
+        return token_matrices
 
     def _block(self, rows: Int[Tensor, " row"]) -> Float[Tensor, "row d d"]:
         width = int(self.sums.shape[-1])

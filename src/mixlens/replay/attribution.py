@@ -225,7 +225,10 @@ def moving_counts(
     is_held = moves == "prompt" and stack is recording.last_stack
     if not is_held or not isinstance(output, ExplainedAnswer):
         return lengths
-    return [min(length, own) for length, own in zip(lengths, output.prompts, strict=True)]
+    return [
+        min(length, prompt_length)
+        for length, prompt_length in zip(lengths, output.prompts, strict=True)
+    ]
 
 
 def baseline(
@@ -330,8 +333,8 @@ class ModelFromWords:
         """
         ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
 
-        def replaced(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
-            return vectors.to(output.dtype) if _looks_up(given, ids) else None
+        def replaced(module: nn.Module, args: tuple[Any, ...], output: Any) -> Tensor | None:
+            return vectors.to(output.dtype) if _looks_up(args, ids) else None
 
         with hooks_removed(handles):
             handles.append(self.embedding.register_forward_hook(replaced))
@@ -343,8 +346,8 @@ class ModelFromWords:
         """
         calls, handles = list[nn.Embedding](), list[Any]()
 
-        def called(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-            if isinstance(module, nn.Embedding) and _looks_up(given, self.ids):
+        def called(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if isinstance(module, nn.Embedding) and _looks_up(args, self.ids):
                 calls.append(module)
 
         with hooks_removed(handles):
@@ -360,5 +363,5 @@ class ModelFromWords:
         return calls[0]
 
 
-def _looks_up(given: tuple[Any, ...], ids: Tensor) -> bool:
-    return len(given) > 0 and isinstance(given[0], Tensor) and torch.equal(given[0], ids)
+def _looks_up(args: tuple[Any, ...], ids: Tensor) -> bool:
+    return len(args) > 0 and isinstance(args[0], Tensor) and torch.equal(args[0], ids)

@@ -129,7 +129,7 @@ def explained_answer(
     _require_next_tokens(recording, logits)
     parts = answer_parts(recording, answer)
     most = max(len(part.ids) for part in parts)
-    own = _weights(parts, weights, reduce or "sum")
+    text_weights = _weights(parts, weights, reduce or "sum")
     output = ExplainedAnswer(
         chosen=torch.tensor([part.ids[0] for part in parts], device=logits.device),
         foils=None,
@@ -139,7 +139,7 @@ def explained_answer(
         link=None,
         places=_padded([part.positions for part in parts], most, logits.device),
         ids=_padded([part.ids for part in parts], most, logits.device),
-        weights=torch.stack([nn.functional.pad(w, (0, most - len(w))) for w in own]),
+        weights=torch.stack([nn.functional.pad(w, (0, most - len(w))) for w in text_weights]),
         prompts=tuple(part.prompt for part in parts),
     )
     _require_finite(recording, output)
@@ -149,11 +149,11 @@ def explained_answer(
 def answer_parts(recording: Recording, answer: Any) -> list[AnswerTokens]:
     """Return the answer tokens to explain in each text of a recording."""
     parts = []
-    for text, own in enumerate(answer_for_each(answer, recording.batch)):
+    for text, text_answer in enumerate(answer_for_each(answer, recording.batch)):
         try:
             parts.append(
                 find_answer(
-                    own,
+                    text_answer,
                     produced_tokens(recording, text),
                     is_continued=recording.produced is not None,
                 )
@@ -215,14 +215,16 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
 
 
 def _weights(
-    parts: Sequence[AnswerTokens], given: Any, reduce: str
+    parts: Sequence[AnswerTokens], passed_weights: Any, reduce: str
 ) -> list[Float[Tensor, " token"]]:
     """Return the weight of every answer token, for each text."""
-    each = _weights_by_text(given, len(parts))
-    made = []
-    for part, own in zip(parts, each, strict=True):
+    each = _weights_by_text(passed_weights, len(parts))
+    by_text = []
+    for part, text_weights in zip(parts, each, strict=True):
         count = len(part.ids)
-        weights = np.ones(count) if own is None else np.asarray(own, dtype=np.float64)
+        weights = (
+            np.ones(count) if text_weights is None else np.asarray(text_weights, dtype=np.float64)
+        )
         if weights.shape != (count,):
             raise InvalidInput(
                 f"weights has {weights.size} numbers, but the answer has {count} tokens. Pass "
@@ -230,31 +232,32 @@ def _weights(
             )
         if not np.isfinite(weights).all() or not weights.any():
             raise InvalidInput(
-                f"weights={given!r} are out of range. Pass finite numbers that are not all zero."
+                f"weights={passed_weights!r} are out of range. "
+                "Pass finite numbers that are not all zero."
             )
         if reduce == "mean":
             if weights.sum() == 0:
                 raise InvalidInput(
-                    f"weights={given!r} sum to zero, so the mean is undefined. Pass "
+                    f"weights={passed_weights!r} sum to zero, so the mean is undefined. Pass "
                     "weights with a non-zero sum."
                 )
             weights = weights / weights.sum()
-        made.append(torch.from_numpy(weights))
-    return made
+        by_text.append(torch.from_numpy(weights))
+    return by_text
 
 
-def _weights_by_text(given: Any, texts: int) -> list[Any]:
-    if given is None:
+def _weights_by_text(weights: Any, texts: int) -> list[Any]:
+    if weights is None:
         return [None] * texts
     try:
-        if isinstance(given, Mapping):
+        if isinstance(weights, Mapping):
             raise TypeError
-        entries = list(given)
+        entries = list(weights)
         nested = bool(entries) and all(np.ndim(entry) == 1 for entry in entries)
         np.asarray(entries if not nested else entries[0], dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"weights={given!r} is not a list of numbers. Pass one number per token."
+            f"weights={weights!r} is not a list of numbers. Pass one number per token."
         ) from None
     if nested and len(entries) != texts:
         raise InvalidInput(

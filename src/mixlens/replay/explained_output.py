@@ -98,9 +98,9 @@ class Explained:
         logit.
         """
         outputs = [self.chosen] if self.foils is None else [self.chosen, self.foils]
-        chosen = torch.stack(outputs, 1)[:, None]
-        signs = torch.tensor([1.0, -1.0][: len(outputs)], device=chosen.device)
-        return chosen, signs.expand(chosen.shape)
+        indices = torch.stack(outputs, 1)[:, None]
+        signs = torch.tensor([1.0, -1.0][: len(outputs)], device=indices.device)
+        return indices, signs.expand(indices.shape)
 
     @property
     def read(self) -> Int[Tensor, " position"] | None:
@@ -115,9 +115,9 @@ class Explained:
         places: Int[Tensor, "copies place"],
     ) -> Float[Tensor, "copies place word"]:
         """Return the logits of each copy at the positions `places`."""
-        read = self.read
-        if read is not None and logits.shape[1] == len(read):  # as in `only_what_is_read`
-            places = torch.searchsorted(read.to(places.device), places)
+        positions = self.read
+        if positions is not None and logits.shape[1] == len(positions):  # as in `only_what_is_read`
+            places = torch.searchsorted(positions.to(places.device), places)
         return logits[torch.arange(len(rows), device=rows.device)[:, None], places]
 
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
@@ -125,10 +125,10 @@ class Explained:
 
         The result is empty if the model does not accept `logits_to_keep`.
         """
-        read = self.read
-        if read is None or "logits_to_keep" not in inspect.signature(model.forward).parameters:
+        positions = self.read
+        if positions is None or "logits_to_keep" not in inspect.signature(model.forward).parameters:
             return {}
-        return {"logits_to_keep": read}
+        return {"logits_to_keep": positions}
 
 
 def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
@@ -206,16 +206,16 @@ def _of_class(
             "This model predicts a class of the whole text. Pass `label` instead of `word` "
             "or `position`."
         )
-    chosen = _ids(recording, label, logits, label_id)
+    outputs = _ids(recording, label, logits, label_id)
     foils = None if foil is None else _ids(recording, foil, logits, label_id)
-    _require_different(chosen, foils)
-    names = [label_name(recording, int(i)) for i in chosen]
+    _require_different(outputs, foils)
+    names = [label_name(recording, int(i)) for i in outputs]
     if foils is not None:
         names = [
             f"{name} vs {label_name(recording, int(i))}"
             for name, i in zip(names, foils, strict=True)
         ]
-    return Explained(chosen, foils, None, of, tuple(names), link)
+    return Explained(outputs, foils, None, of, tuple(names), link)
 
 
 def _of_token(
@@ -240,21 +240,21 @@ def _of_token(
             "This model predicts a class for each token. Pass `label` instead of `word`."
         )
     if word is None and not tagged and recording.produced is not None:
-        said = zip(recording.produced, places.tolist(), strict=True)
-        word = [row.ids[place] for row, place in said]
+        row_places = zip(recording.produced, places.tolist(), strict=True)
+        word = [row.ids[place] for row, place in row_places]
     find, name = (label_id, label_name) if tagged else (_predicted_word_id, word_name)
-    chosen = _ids(recording, label if tagged else word, at_place, find)
+    outputs = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
-    _require_different(chosen, foils)
+    _require_different(outputs, foils)
     names = []
     for row in range(recording.batch):
         against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
-        names.append(f"{name(recording, int(chosen[row]))}{against} at {int(places[row])}")
-    return Explained(chosen, foils, places, of, tuple(names), link)
+        names.append(f"{name(recording, int(outputs[row]))}{against} at {int(places[row])}")
+    return Explained(outputs, foils, places, of, tuple(names), link)
 
 
-def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
-    if foils is not None and bool((chosen == foils).any()):
+def _require_different(outputs: Tensor, foils: Tensor | None) -> None:
+    if foils is not None and bool((outputs == foils).any()):
         raise InvalidInput(
             "The foil is the same as the explained output, so their difference is zero. Pass a "
             "different foil."
@@ -271,10 +271,11 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
             f"{int(logits.shape[1]) - shift} tokens. Use a model with one logit per token."
         )
     if position is not None:
-        given = whole_numbers(_per_row(position, recording.batch), "positions") or []
+        by_text = whole_numbers(_per_row(position, recording.batch), "positions") or []
         try:
             places = [
-                resolve_positions([p], length)[0] for p, length in zip(given, lengths, strict=True)
+                resolve_positions([p], length)[0]
+                for p, length in zip(by_text, lengths, strict=True)
             ]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
@@ -295,13 +296,13 @@ def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
     """Return, for each text, the position that produced its only generated token. Raise an error if
     there are several.
     """
-    known = recording.targets or [range(length) for length in lengths]
-    if any(len(places) > 1 for places in known):
+    by_text = recording.targets or [range(length) for length in lengths]
+    if any(len(places) > 1 for places in by_text):
         raise InvalidInput(
-            f"The model produced {len(known[0])} tokens, but only one can be explained. Pass the "
-            f"position that produced it ({known[0][0]} to {known[0][-1]}) as `position`."
+            f"The model produced {len(by_text[0])} tokens, but only one can be explained. Pass the "
+            f"position that produced it ({by_text[0][0]} to {by_text[0][-1]}) as `position`."
         )
-    return [places[0] for places in known]
+    return [places[0] for places in by_text]
 
 
 def _mask_position(recording: Recording, row: int, length: int) -> int:
@@ -326,35 +327,35 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     return int(places[0])
 
 
-def _per_row(given: Any, batch: int) -> list[Any]:
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        if len(given) != batch:
+def _per_row(value: Any, batch: int) -> list[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) != batch:
             raise InvalidInput(
-                f"{len(given)} values do not match {batch} texts. Pass one value per text."
+                f"{len(value)} values do not match {batch} texts. Pass one value per text."
             )
-        return list(given)
-    return [given] * batch
+        return list(value)
+    return [value] * batch
 
 
 def _ids(
-    recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
+    recording: Recording, names_or_ids: Any, logits: Float[Tensor, "batch outputs"], find: Any
 ) -> Int[Tensor, " batch"]:
     if bool(logits.isnan().any()):
         raise NonFiniteActivations("The model's logits are NaN. Check the weights of its head.")
     predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
     ids = [
         int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)
-        for row, name in enumerate(_per_row(given, recording.batch))
+        for row, name in enumerate(_per_row(names_or_ids, recording.batch))
     ]
     return torch.tensor(ids, device=logits.device)
 
 
-def _name_or_number(given: Any) -> str | int:
-    if isinstance(given, str):
-        return given
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise InvalidInput(f"{given!r} is not a word or a class. Pass a name or a number.")
-    return int(given)
+def _name_or_number(value: Any) -> str | int:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInput(f"{value!r} is not a word or a class. Pass a name or a number.")
+    return int(value)
 
 
 def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:

@@ -89,10 +89,10 @@ def is_worth_folding(step: object, tangents: int) -> bool:
         2 * width * site.d_head * (site.heads + site.kv_heads)
         for site in step.layer.structure.sites
     )
-    rest = _OVERHEAD * (total - attention)
+    remaining_cost = _OVERHEAD * (total - attention)
     mlp = find_mlp(step.layer) if _one_sum(step) else None
-    setup = width * (mlp.second[0].numel() if mlp is not None else count * rest)
-    return tangents * (rest - count * width * width) > setup
+    setup = width * (mlp.second[0].numel() if mlp is not None else count * remaining_cost)
+    return tangents * (remaining_cost - count * width * width) > setup
 
 
 def fold(step: object, push: Push, *, size: int) -> Push | None:
@@ -120,14 +120,14 @@ def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
         torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals
     )
     try:
-        rest = AfterAttention(step)  # in the recorded precision of the layer
+        after_attention = AfterAttention(step)  # in the recorded precision of the layer
         # Computed once, in full precision, because comparisons need the digits.
         with torch.no_grad(), matmul_precision("float32"):
-            matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
+            matrices, expected = _matrices_of(step, after_attention, size), push(primals, noise)
             for parts in (_written_out, _differentiated):
-                made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
-                if made is not None:
-                    return made
+                layer = _agreeing(parts, step, after_attention, matrices, primals, noise, expected)
+                if layer is not None:
+                    return layer
     except Exception:  # a layer that cannot run on single tokens may raise anything
         return None
     return None
@@ -136,33 +136,39 @@ def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
 def _agreeing(
     parts: Callable[[LayerFunction, AfterAttention], Parts],
     step: LayerFunction,
-    rest: AfterAttention,
+    after_attention: AfterAttention,
     matrices: tuple[Tensor, ...],
     primals: tuple[Tensor, ...],
     noise: tuple[Tensor, ...],
     expected: Tensor,
 ) -> FoldedLayer | None:
     try:
-        made = FoldedLayer(parts(step, rest), matrices)
+        layer = FoldedLayer(parts(step, after_attention), matrices)
         return (
-            made if difference(made(primals, noise), expected) <= _AGREES[expected.dtype] else None
+            layer
+            if difference(layer(primals, noise), expected) <= _AGREES[expected.dtype]
+            else None
         )
     except Exception:  # attention of a different form
         return None
 
 
-def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
+def _written_out(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     """Return a function that pushes tangents through plain softmax attention in closed form."""
-    if len(rest.sites) > 1 or step.states is not None:
+    if len(after_attention.sites) > 1 or step.states is not None:
         raise ValueError("The closed form supports only one self-attention per layer.")
-    site = rest.sites[0]
-    slopes, structure, joined = AttentionSlopes(step, site), site.structure, _joined(site.structure)
-    output = structure.scaled(slopes.output) if joined else slopes.output
+    site = after_attention.sites[0]
+    slopes, structure, is_joined = (
+        AttentionSlopes(step, site),
+        site.structure,
+        _joined(site.structure),
+    )
+    output = structure.scaled(slopes.output) if is_joined else slopes.output
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
         tangent = tangents[0].contiguous()
         mixed = slopes(tangent)
-        if not joined:
+        if not is_joined:
             return [tangent, (mixed @ output).view(tangent.shape)]
         return [
             torch.addmm(tangent.flatten(0, 1), mixed, output, beta=structure.residual_scale).view(
@@ -173,36 +179,38 @@ def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
     return parts
 
 
-def _differentiated(step: LayerFunction, rest: AfterAttention) -> Parts:
+def _differentiated(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     """Return a function that pushes tangents through any attention, with the forward derivative of
     the layer's own code.
     """
     attention, site = attention_outputs(step), step.layer.structure.sites[0]
-    joined = _joined(site)
+    is_joined = _joined(site)
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
-        first, *others = push_tangents(attention, primals, tangents)
-        if not joined:
-            return [tangents[0], first, *others]
-        return [site.total(tangents[0], first), *others]
+        first, *more_tangents = push_tangents(attention, primals, tangents)
+        if not is_joined:
+            return [tangents[0], first, *more_tangents]
+        return [site.total(tangents[0], first), *more_tangents]
 
     return parts
 
 
-def _matrices_of(step: LayerFunction, rest: AfterAttention, size: int) -> tuple[Tensor, ...]:
+def _matrices_of(
+    step: LayerFunction, after_attention: AfterAttention, size: int
+) -> tuple[Tensor, ...]:
     first = step.layer.structure.sites[0]
     primals = (step.point,) if step.states is None else (step.point, step.states)
     point = (step.point, *attention_outputs(step)(*primals))
-    slopes = _slopes(step, rest, point) if _one_sum(step) else None
+    slopes = _slopes(step, after_attention, point) if _one_sum(step) else None
     if slopes is not None:
         return (slopes.matrices(),)
-    joined = _joined(first)
+    is_joined = _joined(first)
     matrices = [
-        _by_basis(rest, point, number, size)
+        _by_basis(after_attention, point, number, size)
         for number in range(len(point))
-        if not (joined and number == 1)
+        if not (is_joined and number == 1)
     ]
-    if joined:
+    if is_joined:
         matrices[0] /= first.residual_scale
     return tuple(matrices)
 
@@ -225,7 +233,9 @@ def _matrices(step: LayerFunction) -> int:
     return 1 + len(sites) - _joined(sites[0])
 
 
-def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) -> MlpSlopes | None:
+def _slopes(
+    step: LayerFunction, after_attention: AfterAttention, point: Sequence[Tensor]
+) -> MlpSlopes | None:
     """Return the closed form of the rest of the layer, if it agrees with the layer's own code on a
     few tokens.
     """
@@ -235,27 +245,29 @@ def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) 
     slopes = MlpSlopes(step.layer, point[0], point[1], mlp)
     generator = torch.Generator().manual_seed(2)
     noise = torch.randn(step.point.shape, generator=generator, dtype=torch.float64).to(step.point)
-    expected = push_tangents(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
+    expected = push_tangents(
+        lambda x: (after_attention(x, *point[1:]),), (step.point,), (noise[None],)
+    )[0][0]
     few = torch.linspace(0, len(noise) - 1, min(3, len(noise)), device=noise.device).long()
-    made = (
+    computed = (
         torch.bmm(noise[few][:, None], slopes.matrices(few))[:, 0]
-        * rest.sites[0].structure.residual_scale
+        * after_attention.sites[0].structure.residual_scale
     )
-    return slopes if difference(made, expected[few]) <= _AGREES[noise.dtype] else None
+    return slopes if difference(computed, expected[few]) <= _AGREES[noise.dtype] else None
 
 
 def _by_basis(
-    rest: AfterAttention, point: Sequence[Tensor], number: int, size: int
+    after_attention: AfterAttention, point: Sequence[Tensor], number: int, size: int
 ) -> Float[Tensor, "token d d"]:
-    """Return the derivative of `rest` with respect to its argument with index `number`, as one
-    matrix per token.
+    """Return the derivative of `after_attention` with respect to its argument with index `number`,
+    as one matrix per token.
 
     Unit vectors are pushed forward, each of them through all tokens at once.
     """
     tokens, width = point[number].shape
 
     def single(argument: Tensor) -> tuple[Tensor, ...]:
-        return (rest(*point[:number], argument, *point[number + 1 :]),)
+        return (after_attention(*point[:number], argument, *point[number + 1 :]),)
 
     unit = torch.eye(width, dtype=point[number].dtype, device=point[number].device)
     matrices = unit.new_empty(tokens, width, width)
@@ -281,14 +293,16 @@ def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
     def single(*primals: Tensor) -> tuple[Tensor, ...]:
         outputs: list[Tensor] = []
 
-        def left(submodule: nn.Module, inputs: Any, output: Any) -> None:
+        def keep_output(submodule: nn.Module, inputs: Any, output: Any) -> None:
             outputs.append(first_tensor(output).reshape(primals[0].shape))
             if len(outputs) == len(paths):
                 raise _Enough
 
         handles: list[Any] = []
         with hooks_removed(handles), contextlib.suppress(_Enough):
-            handles += [part_at(step.module, path).register_forward_hook(left) for path in paths]
+            handles += [
+                part_at(step.module, path).register_forward_hook(keep_output) for path in paths
+            ]
             step(*(primal[None] for primal in primals))
         return tuple(outputs)
 
@@ -321,12 +335,12 @@ class AfterAttention:
             }
             args, kwargs = layer.arguments(self.step.row)
             return layer.run(args, kwargs, hidden=hidden[None], replace_output=replaced)[0]
-        given, stream = {}, hidden
+        outputs_by_path, stream = {}, hidden
         for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
-            known = site.levels(module, site.residual(module, stream), output)
-            given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
-            stream = known["block"]
-        return answered_run(layer, self.step.row, given, hidden[None])
+            levels = site.levels(module, site.residual(module, stream), output)
+            outputs_by_path[shortcut.path] = shortcut.packed(levels[shortcut.level][None])
+            stream = levels["block"]
+        return answered_run(layer, self.step.row, outputs_by_path, hidden[None])
 
 
 def push_tangents(

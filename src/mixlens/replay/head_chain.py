@@ -80,8 +80,8 @@ def head_chain(
     for number in range(len(places[0])):  # one at a time: a vocabulary is wide
         ends = logits if positions is None else recording.token_logits(logits, positions[:, number])
         for text in range(len(places)):
-            made = head.logits(states[text, number])
-            if not difference(made[None], ends[text][None].to(states)) <= rounding(logits):
+            computed = head.logits(states[text, number])
+            if not difference(computed[None], ends[text][None].to(states)) <= rounding(logits):
                 raise UnsupportedModel(
                     f"the logits of text {text} differ from the logits that the steps of the head "
                     "give, so they cannot be split. Use a layer measure, or blank_out"
@@ -98,11 +98,13 @@ def _final_states(
     """Return the outputs of the last layer at these positions."""
     if recording.final_states is not None:
         assert recording.logits_at is not None
-        known = recording.logits_at.tolist()
-        rows = [[known.index(place) for place in own] for own in places]
-        return torch.stack([recording.final_states[i, own] for i, own in enumerate(rows)])
+        positions = recording.logits_at.tolist()
+        rows = [[positions.index(place) for place in text_places] for text_places in places]
+        return torch.stack(
+            [recording.final_states[i, text_places] for i, text_places in enumerate(rows)]
+        )
     last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
-    return torch.stack([last[text, list(own)] for text, own in enumerate(places)])
+    return torch.stack([last[text, list(text_places)] for text, text_places in enumerate(places)])
 
 
 def _steps(
@@ -124,11 +126,11 @@ def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Pr
     neither.
     """
     module = make_readable(module, dtype)
-    there = like.to(next((weight.device for weight in module.parameters()), like.device))
-    norm = norm_of(module, there.new_zeros(width))
+    on_device = like.to(next((weight.device for weight in module.parameters()), like.device))
+    norm = norm_of(module, on_device.new_zeros(width))
     if norm is not None:  # checked first: in half precision a norm may pass for a product
         return Norm(norm.to(like))
-    affine = affine_map(module, width, there)
+    affine = affine_map(module, width, on_device)
     return None if affine is None else Product(affine[0].to(like), affine[1].to(like))
 
 
@@ -159,7 +161,7 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
     handles: list[Any] = []
     stack = recording.structure.stacks[-1]
 
-    def left(path: str, module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+    def record_call(path: str, module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         if args and isinstance(args[0], Tensor) and isinstance(result, Tensor):
             if args[0].is_floating_point():
                 calls.append((path, module, args[0]))
@@ -167,7 +169,7 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
     with hooks_removed(handles):
         for path, module in recording.model.named_modules():
             if not path.startswith(stack.path) and not list(module.children()):
-                handles.append(module.register_forward_hook(functools.partial(left, path)))
+                handles.append(module.register_forward_hook(functools.partial(record_call, path)))
         paths = {layer.path for layer in stack.layers}
         layers, output = layer_calls(recording.model, inputs, paths, None)
     return calls, layers[-1].hidden_out, output.logits
@@ -190,17 +192,17 @@ class _ChainSearch:
         if closing is not None or depth > 12:
             return closing
         for number in range(first, len(self.calls)):
-            path, module, given = self.calls[number]
-            row = self._row(given, state)
+            path, module, call_input = self.calls[number]
+            row = self._row(call_input, state)
             before = None if row is None else self._before(state, row)
             if row is None or before is None:
                 continue
-            step = _form(module, len(row), row, given.dtype)
+            step = _form(module, len(row), row, call_input.dtype)
             if step is None:
                 continue
-            rest = self.links(step.whole(row), number + 1, depth + 1)
-            if rest is not None:
-                return (*before, path, *rest)
+            further = self.links(step.whole(row), number + 1, depth + 1)
+            if further is not None:
+                return (*before, path, *further)
         return None
 
     def _closing(self, state: Row) -> tuple[Link, ...] | None:
@@ -216,12 +218,12 @@ class _ChainSearch:
         if self._same(state, end):
             return ()
         factor = float((state @ end) / (state @ state))
-        for made in (
+        for link in (
             Activation(functools.partial(_multiplied, factor=factor)),
             Activation(functools.partial(_capped, cap=_cap(state, end))),
         ):
-            if self._same(made.function(state), end):
-                return (made,)
+            if self._same(link.function(state), end):
+                return (link,)
         return None
 
     def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
@@ -269,9 +271,9 @@ def _cap(state: Row, end: Row) -> float:
     the right-hand side grows with c.
     """
     largest = int(state.abs().argmax())
-    given, made = abs(float(state[largest])), abs(float(end[largest]))
-    low, high = max(made, 1e-30), 1e6 * max(given, made, 1e-30)
+    before, after = abs(float(state[largest])), abs(float(end[largest]))
+    low, high = max(after, 1e-30), 1e6 * max(before, after, 1e-30)
     for _ in range(200):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if middle * math.tanh(given / middle) < made else (low, middle)
+        low, high = (middle, high) if middle * math.tanh(before / middle) < after else (low, middle)
     return math.sqrt(low * high)

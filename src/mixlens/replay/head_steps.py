@@ -50,8 +50,8 @@ class Norm:
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """Apply this step to the parts [source, width] of a state."""
-        made = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
-        return rules.shared(made, self.norm.shift)
+        normed_parts = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
+        return rules.shared(normed_parts, self.norm.shift)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Head:
         few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
         with torch.enable_grad():
             vectors = torch.zeros_like(states).requires_grad_()
-            made = self.written(vectors, states.detach(), few)
-            total = (made.gather(1, columns) * weights.to(made)).sum()
+            projected = self.written(vectors, states.detach(), few)
+            total = (projected.gather(1, columns) * weights.to(projected)).sum()
             (slopes,) = torch.autograd.grad(total, vectors)
         return slopes
 

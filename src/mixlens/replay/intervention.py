@@ -70,8 +70,10 @@ class LayerFunction:
         """Return the layer's output, which can be differentiated in forward and reverse mode."""
         copies = int(hidden.shape[0])
         if copies > 1 and not self.layer.has_independent_copies():
-            others = [None] * copies if states is None else states[:, None]
-            return torch.cat([self(*one) for one in zip(hidden[:, None], others, strict=True)])
+            states_of_copies = [None] * copies if states is None else states[:, None]
+            return torch.cat(
+                [self(*one) for one in zip(hidden[:, None], states_of_copies, strict=True)]
+            )
         args, kwargs = self.layer.arguments(self.row, copies)
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
         if states is not None:
@@ -117,10 +119,10 @@ class ModelFrom:
         of the model by name.
         """
         calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
-        wanted = _call_number(self.recording, self.site, layer)
+        call_index = _call_number(self.recording, self.site, layer)
 
         def on_enter(number: int, call: LayerCall) -> Tensor | None:
-            return hidden.to(call.hidden_in.dtype) if number == wanted else None
+            return hidden.to(call.hidden_in.dtype) if number == call_index else None
 
         inputs = {**input_rows(self.recording, rows), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
@@ -159,10 +161,10 @@ def on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
             except (RuntimeError, ValueError, IndexError) as error:
                 if is_out_of_memory(error):
                     raise
-                said = " ".join(str(error).split())[:200]
+                message = " ".join(str(error).split())[:200]
                 raise UnsupportedModel(
                     f"{type(model).__name__} cannot run a batch of copies of one text "
-                    f"({said}). This is common for models with packed images. Record one text "
+                    f"({message}). This is common for models with packed images. Record one text "
                     "at a time, or choose a layer measure"
                 ) from error
 
@@ -171,25 +173,25 @@ def layer_input(
     recording: Recording, site: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
     """Run the model with edited inputs up to a layer, and return the input of this layer."""
-    calls, wanted = recording.structure.calls, _call_number(recording, site, layer)
-    seen: list[Tensor] = []
+    calls, call_index = recording.structure.calls, _call_number(recording, site, layer)
+    captured: list[Tensor] = []
 
     def on_enter(number: int, call: LayerCall) -> None:
-        if number == wanted:
-            seen.append(call.hidden_in.detach())
+        if number == call_index:
+            captured.append(call.hidden_in.detach())
             raise _Reached
 
     paths = {stack.layers[index].path for stack, index in calls}
     inputs, layouts = {**recording.inputs, **edits}, recording.structure.layouts
     with torch.no_grad(), contextlib.suppress(_Reached):
         layer_calls(recording.model, inputs, paths, None, on_enter=on_enter, layouts=layouts)
-    return seen[0]
+    return captured[0]
 
 
 def _call_number(recording: Recording, site: str | None, layer: int) -> int:
     """Return the index of a layer's call among all layer calls."""
-    chosen, calls = recording.structure.stack_of(site), recording.structure.calls
-    return next(i for i, call in enumerate(calls) if call[0] is chosen and call[1] == layer)
+    stack, calls = recording.structure.stack_of(site), recording.structure.calls
+    return next(i for i, call in enumerate(calls) if call[0] is stack and call[1] == layer)
 
 
 class _Reached(Exception):
@@ -243,7 +245,7 @@ def embedding_norm(
     tolerance = first.rounding
     handles: list[Any] = []
 
-    def left(
+    def keep_output(
         module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         inputs = list(float_tensors((*args, *kwargs.values())))
@@ -261,7 +263,7 @@ def embedding_norm(
     with torch.no_grad(), hooks_removed(handles):
         for path, module in recording.model.named_modules():
             if not path.startswith(stack.path):
-                handles.append(module.register_forward_hook(left, with_kwargs=True))
+                handles.append(module.register_forward_hook(keep_output, with_kwargs=True))
         forward(recording.model, recording.inputs)
     for module, summed in norms:
         wide = summed.to(computing_dtype(summed.dtype))

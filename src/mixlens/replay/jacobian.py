@@ -163,10 +163,10 @@ def _forward(
 ) -> SquaredNorms:
     point, states = steps[0].point, steps[0].states
     source = point if states is None else states
-    chosen = seeds(tokens[1], int(source.shape[-1]), source)
-    sums = Sums(len(steps), tokens, chosen, along="source")
-    schedule = _Schedule(steps, pushes, chosen.tokens * chosen.per_token, size, memory)
-    chunks = chosen.chunks(size, len(source))
+    layer_seeds = seeds(tokens[1], int(source.shape[-1]), source)
+    sums = Sums(len(steps), tokens, layer_seeds, along="source")
+    schedule = _Schedule(steps, pushes, layer_seeds.tokens * layer_seeds.per_token, size, memory)
+    chunks = layer_seeds.chunks(size, len(source))
     while band := list(itertools.islice(chunks, schedule.chunks)):
         carried = [
             vectors if states is None else point.new_zeros(len(vectors), *point.shape)
@@ -242,9 +242,9 @@ def _reverse_from(
     size: int,
 ) -> SquaredNorms:
     last = steps[-1].point
-    chosen = seeds(tokens[0], int(last.shape[-1]), last)
-    sums = Sums(1, tokens, chosen, along="target")
-    for token, vectors in chosen.chunks(size, len(last)):
+    layer_seeds = seeds(tokens[0], int(last.shape[-1]), last)
+    sums = Sums(1, tokens, layer_seeds, along="target")
+    for token, vectors in layer_seeds.chunks(size, len(last)):
         to_states: Tensor | None = None
         for step in reversed(steps):
             primals = (step.point,) if step.states is None else (step.point, step.states)

@@ -120,7 +120,7 @@ class LayerRest:
         return block + (self.layer.output - self.site.block_output)[texts, targets]
 
     def _by_shortcut(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
-        given: dict[str, Any] = {}
+        outputs_by_path: dict[str, Any] = {}
         for number, shortcut in enumerate(self.shortcuts):
             site = self.sites[number]
             rows = projected if number == self.position else site.projected[texts, targets]
@@ -128,9 +128,9 @@ class LayerRest:
             if shortcut.level != "projected":
                 residual = site.residual[texts, targets]
                 value = site.structure.levels(self.module, residual, rows)[shortcut.level]
-            given[shortcut.path] = shortcut.packed(value[None])
+            outputs_by_path[shortcut.path] = shortcut.packed(value[None])
         hidden = self.layer.input[texts, targets][None]
-        return answered_run(self.layer, 0, given, hidden)
+        return answered_run(self.layer, 0, outputs_by_path, hidden)
 
     # ----------------------------------------------------------------------------------- the choice
 
@@ -149,8 +149,8 @@ class LayerRest:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every token
             return "sequences"
-        module, own = self.layer.submodule(""), self.layer.structure
-        key = (self.kind, self.layer.has_one_token, module.training, own)
+        module, layer_structure = self.layer.submodule(""), self.layer.structure
+        key = (self.kind, self.layer.has_one_token, module.training, layer_structure)
         proved = _of_layers.of(module, key, self._proved_alike)
         if proved is None:
             note_fallback(
@@ -206,11 +206,13 @@ class LayerRest:
         copies[crowd], targets[crowd] = 0, len(base) // 2
         copies, targets = copies.to(base.device), targets.to(base.device)
         try:
-            given = self._by_shortcut(torch.zeros_like(targets), targets, edited[copies, targets])
+            by_shortcut = self._by_shortcut(
+                torch.zeros_like(targets), targets, edited[copies, targets]
+            )
         except Exception as failure:  # a layer may do anything with unexpected tokens
             raise_if_out_of_memory(failure)
             return None
-        error = difference(given, expected[copies, targets])
+        error = difference(by_shortcut, expected[copies, targets])
         return _Proved(shortcuts, count) if error <= same_bar(expected) else None
 
 

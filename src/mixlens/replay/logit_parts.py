@@ -91,7 +91,10 @@ class LogitParts:
             raise UnsupportedModel(f"{name}: some layers of this model are unsupported, {_NO_SUM}")
         lengths = recording.lengths[stack.name]
         head = head_chain(recording, logits_of(recording.output), output.places_read, lengths)
-        directions = [head.directions(*own) for own in zip(head.states, *output.terms, strict=True)]
+        directions = [
+            head.directions(*states_and_terms)
+            for states_and_terms in zip(head.states, *output.terms, strict=True)
+        ]
         reach = [1.0]
         for layer in reversed(stack.layers[1:]):
             reach.insert(0, reach[0] * layer.sites[0].residual_scale * _scale_after(layer))
@@ -117,11 +120,13 @@ class LogitParts:
         vectors = parts.vectors.for_targets(take)
         added = weights.new_zeros(weights.shape[0], weights.shape[-1])
         for head in range(weights.shape[1]):
-            own = vectors.head(head)
-            read = self.directions.to(weights) @ own.matrix[0].to(weights).T
-            if own.gate is not None:
-                read = read * own.gate[:, :, 0].to(weights)
-            added += (weights[:, head] * (read @ own.values[:, 0].to(weights).mT)).sum(1)
+            head_vectors = vectors.head(head)
+            directions = self.directions.to(weights) @ head_vectors.matrix[0].to(weights).T
+            if head_vectors.gate is not None:
+                directions = directions * head_vectors.gate[:, :, 0].to(weights)
+            added += (
+                weights[:, head] * (directions @ head_vectors.values[:, 0].to(weights).mT)
+            ).sum(1)
         return added
 
     def unattributed(
@@ -130,8 +135,8 @@ class LogitParts:
         """Return the part of a layer's contribution that does not belong to any source: biases and
         the MLP.
         """
-        kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
-        added = targets.take(layer.output, 1) - kept * targets.take(layer.input, 1)
+        residual_scale = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
+        added = targets.take(layer.output, 1) - residual_scale * targets.take(layer.input, 1)
         return self._read(self.reach[layer.index] * added).sum(-1) - updates.sum(-1)
 
     def _read(self, states: Float[Tensor, "batch place d_model"]) -> Float[Tensor, "batch place"]:
@@ -153,11 +158,11 @@ class StreamCheck:
         descending order.
         """
         take = targets.take
-        own = _Ends(layer.structure.path, layer.index, take(layer.input, 1), take(layer.output, 1))
-        last, self._last = self._last, own
+        ends = _Ends(layer.structure.path, layer.index, take(layer.input, 1), take(layer.output, 1))
+        last, self._last = self._last, ends
         if last is None:
             return
-        below, above = (last, own) if last.number < own.number else (own, last)
+        below, above = (last, ends) if last.number < ends.number else (ends, last)
         if difference(above.entered.to(below.left.device), below.left) > layer.rounding:
             raise UnsupportedModel(
                 f"{self._name}: the model changes the residual stream between `{below.path}` and "

@@ -95,8 +95,8 @@ class Mlp:
         """Return the hidden activations of the MLP, given the outputs of the first matrix
         products.
         """
-        made = self.activation(products[0])
-        return made if len(products) == 1 else made.mul_(products[1])
+        activated = self.activation(products[0])
+        return activated if len(products) == 1 else activated.mul_(products[1])
 
 
 def find_mlp(layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True) -> Mlp | None:
@@ -216,9 +216,9 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
             continue
         if second in firsts or affine_map(second.module, int(second.given.shape[-1]), z) is None:
             continue
-        chosen = _explained(second.given, firsts)
-        if chosen is not None:
-            return _Paths(norm_path, chosen[0], second.path, chosen[1], after)
+        explanation = _explained(second.given, firsts)
+        if explanation is not None:
+            return _Paths(norm_path, explanation[0], second.path, explanation[1], after)
     return None
 
 
@@ -231,11 +231,11 @@ def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ..
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():
         for one in wide:
-            made = activation(one.output)
-            if _same(made, hidden):
+            activated = activation(one.output)
+            if _same(activated, hidden):
                 return (one.path,), name
             for other in wide:
-                if other is not one and _same(made * other.output, hidden):
+                if other is not one and _same(activated * other.output, hidden):
                     return (one.path, other.path), name
     return None
 

@@ -143,9 +143,9 @@ def _first_product(
     if site.output_norm is None:  # the norm before the MLP
         stream = after_norm(stream, mlp.norm)
     assert stream.constant is not None  # these parts are the block's own
-    known = stream.total - stream.constant  # the sum over the sources
+    sum_over_sources = stream.total - stream.constant  # the sum over the sources
     total = stream.total @ matrix + shift
-    start = torch.zeros_like(total) if bias == "joint" else total - known @ matrix
+    start = torch.zeros_like(total) if bias == "joint" else total - sum_over_sources @ matrix
     first = replace(
         stream,
         vectors=Vectors(stream.vectors.values, stream.vectors.matrix @ matrix),

@@ -88,8 +88,8 @@ def explained_embedding(
             if to is None
             else "`to` needs of='similarity'. Drop it, or set `of`."
         )
-    own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
-    encoder = encoder_of(recording.model) if own else None
+    uses_encoder = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
+    encoder = encoder_of(recording.model) if uses_encoder else None
     embed = _embed(recording.model, pooling) if encoder is None else SentenceEmbedding(encoder)
     states = _states(recording.output)
     stack = recording.structure.calls[-1][0].name
@@ -196,9 +196,9 @@ def resolve_output(
         if key in named:
             raise InvalidInput(f"`{key}` needs an answer. Pass answer=… as well.")
     of = spec.explains_by_default if of is None else of
-    chosen = {key: named.pop(key, None) for key in _OF_EMBEDDINGS}
+    embedding_options = {key: named.pop(key, None) for key in _OF_EMBEDDINGS}
     if of not in _EMBEDDINGS:
-        if any(value is not None for value in chosen.values()):
+        if any(value is not None for value in embedding_options.values()):
             raise InvalidInput(
                 "`to` and `pooling` need of='similarity' or 'embedding'. Drop them, or set `of`."
             )
@@ -214,7 +214,7 @@ def resolve_output(
             f"of={of!r} explains an embedding, but {', '.join(named)} name a word. Drop one "
             "of them."
         )
-    return explained_embedding(recording, of=of, **chosen)
+    return explained_embedding(recording, of=of, **embedding_options)
 
 
 def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, Any]) -> Explained:
@@ -223,10 +223,10 @@ def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, A
     By default, the answer's log-probability is explained, or the sum of its logits if the measure
     splits logits.
     """
-    others = [key for key in named if key not in _OF_ANSWERS]
-    if others:
+    extras = [key for key in named if key not in _OF_ANSWERS]
+    if extras:
         raise InvalidInput(
-            f"{', '.join(others)} cannot be combined with an answer. Drop it, or drop answer "
+            f"{', '.join(extras)} cannot be combined with an answer. Drop it, or drop answer "
             "to explain one word."
         )
     _require_logits(recording, spec)

@@ -313,15 +313,17 @@ def _of_text(
     values, matrix = parts.vectors.heads(part)[text], parts.vectors.matrix
     if y.device.type == "cpu":  # a GPU has fast products of half-precision numbers
         values, matrix = values.to(y), matrix.to(y)
-    wanted, vectors = y - shift, values @ matrix
+    expected, vectors = y - shift, values @ matrix
     if weights.numel() * y.shape[-1] * y.element_size() <= FEW:
-        left = (weights[..., None] * vectors[:, None]).sub_(wanted[:, None]).abs_()
-        return torch.sub(y.abs()[:, None], left, out=left).sum(-1)  # exactly 0 for a weight of 0
-    signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
+        distances = (weights[..., None] * vectors[:, None]).sub_(expected[:, None]).abs_()
+        return torch.sub(y.abs()[:, None], distances, out=distances).sum(
+            -1
+        )  # exactly 0 for a weight of 0
+    signs = torch.where(expected < 0, -1.0, 1.0).to(y)
     along = (signs @ matrix.to(y).mT) @ values.to(y).mT  # sign(y_i) . f_hj
     contributions = along.mul_(weights)
     if shift:
-        contributions.add_((y.abs() - wanted.abs()).sum(-1)[:, None])
+        contributions.add_((y.abs() - expected.abs()).sum(-1)[:, None])
     lowest, highest = vectors.aminmax(dim=-1)  # [head, source]
     reach = torch.maximum(-lowest, highest).to(y)
     pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
@@ -329,7 +331,7 @@ def _of_text(
     for rows in slices(len(y), row_bytes, limit):
         bound = weights[:, rows].abs() * reach[:, None]
         for pairs, over in _overshoots(
-            weights[:, rows], vectors, wanted[rows], signs[rows], bound, limit
+            weights[:, rows], vectors, expected[rows], signs[rows], bound, limit
         ):
             head, target, source = pairs.unbind(1)
             contributions[head, target + rows.start, source] -= 2 * over
@@ -339,7 +341,7 @@ def _of_text(
 def _overshoots(
     weights: Float[Tensor, "head target source"],
     vectors: Float[Tensor, "head source d_model"],
-    wanted: Float[Tensor, "target d_model"],
+    expected: Float[Tensor, "target d_model"],
     signs: Float[Tensor, "target d_model"],
     bound: Float[Tensor, "head target source"],
     limit: int,
@@ -347,8 +349,8 @@ def _overshoots(
     """Yield triples (head, target, source), and by how much the vector of each triple exceeds the
     output y, summed over channels.
     """
-    smallest = _Channels.sorted(wanted, signs)
-    width = int(wanted.shape[-1])
+    smallest = _Channels.sorted(expected, signs)
+    width = int(expected.shape[-1])
     widths = [count for count in _WIDTHS if count < width]
     above = smallest.size[:, 0]
     for count in (*widths, width):
@@ -356,19 +358,19 @@ def _overshoots(
         if count < width:
             above = smallest.size[:, count]
             within &= bound <= above[:, None]
-        chosen = within.nonzero()
-        for few in split_chunks(chosen, max(1, limit // (40 * count))):
+        triples = within.nonzero()
+        for few in split_chunks(triples, max(1, limit // (40 * count))):
             head, target, source = few.unbind(1)
             weight = weights[head, target, source][:, None]
             if count == width:
-                made = vectors[head, source] * signs[target]
-                size = wanted[target].abs()
+                signed_parts = vectors[head, source] * signs[target]
+                size = expected[target].abs()
             else:
                 channels = smallest.order[target, :count]
-                made = vectors[head[:, None], source[:, None], channels]
-                made = made * smallest.sign[target, :count]
+                signed_parts = vectors[head[:, None], source[:, None], channels]
+                signed_parts = signed_parts * smallest.sign[target, :count]
                 size = smallest.size[target, :count]
-            yield few, made.mul_(weight).sub_(size).clamp_min_(0).sum(-1)
+            yield few, signed_parts.mul_(weight).sub_(size).clamp_min_(0).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -381,7 +383,7 @@ class _Channels:
 
     @classmethod
     def sorted(
-        cls, wanted: Float[Tensor, "target d_model"], signs: Float[Tensor, "target d_model"]
+        cls, expected: Float[Tensor, "target d_model"], signs: Float[Tensor, "target d_model"]
     ) -> _Channels:
-        size, order = wanted.abs().sort(-1)
+        size, order = expected.abs().sort(-1)
         return cls(order, size, signs.gather(1, order))

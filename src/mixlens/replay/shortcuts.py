@@ -45,31 +45,31 @@ def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
 
     The result contains None for an attention without such a submodule. The layer runs once.
     """
-    seen, stream = layer.observed(), layer.input[:1]
-    ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
+    run, stream = layer.observed(), layer.input[:1]
+    ends = [core.tick for core in run.cores[1:]] + [run.events[-1].end + 1]
     shortcuts: list[Shortcut | None] = []
-    for structure, core, end in zip(layer.structure.sites, seen.cores, ends, strict=True):
-        during = [event for event in seen.events if event.end > core.tick and event.end < end]
+    for structure, core, end in zip(layer.structure.sites, run.cores, ends, strict=True):
+        during = [event for event in run.events if event.end > core.tick and event.end < end]
         projected = next(
             event.output for event in during if event.path == structure.output_projection
         )
         assert projected is not None
         residual = structure.residual(layer.module, stream)
-        known = structure.levels(layer.module, residual, projected.reshape(residual.shape))
+        levels = structure.levels(layer.module, residual, projected.reshape(residual.shape))
         around = [event for event in during if event.path in core.inside]
-        recognised = (_recognised(event, known) for event in around)  # the outermost first
+        recognised = (_recognised(event, levels) for event in around)  # the outermost first
         shortcuts.append(next((one for one in recognised if one is not None), None))
-        stream = known["block"]
+        stream = levels["block"]
     return shortcuts
 
 
-def _recognised(event: Event, known: dict[str, Tensor]) -> Shortcut | None:
+def _recognised(event: Event, levels: dict[str, Tensor]) -> Shortcut | None:
     tensor = event.output
     if tensor is None or event.dims not in (2, 3):
         return None
     for level in _LEVELS:
-        if tensor.numel() == known[level].numel():
-            if difference(tensor.reshape(known[level].shape), known[level]) <= same_bar(tensor):
+        if tensor.numel() == levels[level].numel():
+            if difference(tensor.reshape(levels[level].shape), levels[level]) <= same_bar(tensor):
                 return Shortcut(event.path, level, event.packing, event.dims)
     return None
 
@@ -83,25 +83,28 @@ def _filled(packing: Any, rows: Tensor) -> Any:
 
 
 def answered_run(
-    layer: Layer, row: int, given: dict[str, Any], hidden: Float[Tensor, "one row d_model"]
+    layer: Layer,
+    row: int,
+    outputs_by_path: dict[str, Any],
+    hidden: Float[Tensor, "one row d_model"],
 ) -> Float[Tensor, "row d_model"]:
     """Run the layer on tokens while the submodules around its attention return known outputs."""
     args, kwargs = layer.arguments(row)
-    with _answering(layer.module, given), _looped_experts(layer.module):
+    with _answering(layer.module, outputs_by_path), _looped_experts(layer.module):
         return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
 
 
 @contextlib.contextmanager
-def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
-    """Make the submodules return the outputs in `given`, by path, while the context is open."""
-    parts = [module.get_submodule(path) for path in given]
+def _answering(module: nn.Module, outputs: dict[str, Any]) -> Iterator[None]:
+    """Make the submodules return the outputs in `outputs`, by path, while the context is open."""
+    parts = [module.get_submodule(path) for path in outputs]
     before = [vars(part).get("forward", HERE) for part in parts]
 
     def returning(value: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: value
 
     try:
-        for part, value in zip(parts, given.values(), strict=True):
+        for part, value in zip(parts, outputs.values(), strict=True):
             vars(part)["forward"] = returning(value)
         yield
     finally:

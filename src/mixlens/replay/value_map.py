@@ -90,33 +90,36 @@ def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
     equal values by chance.
     """
     whole, heads = layer.whole, site.structure.heads
-    drawn = torch.randn(
+    random_values = torch.randn(
         whole.input[:1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
-    noise = drawn.to(whole.input) * whole.input.std()
+    noise = random_values.to(whole.input) * whole.input.std()
     run = whole.observed(hidden=noise if layer.structure.layout is None else None)
     values = run.cores[layer.position(site.structure.kind)].call.values[0]
     values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(_DIRECTIONS, len(columns), generator=generator, dtype=torch.float64)
-    directions = drawn.to(columns)
+    random_values = torch.randn(_DIRECTIONS, len(columns), generator=generator, dtype=torch.float64)
+    directions = random_values.to(columns)
     for event in run.events:
         if not event.inputs or event.output is None or list(event.module.children()):
             continue
-        given, made = event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
-        if len(made) != len(columns) or made.shape[-1] < columns.shape[-1] // heads:
+        module_input, module_output = event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
+        if (
+            len(module_output) != len(columns)
+            or module_output.shape[-1] < columns.shape[-1] // heads
+        ):
             continue
-        affine = affine_map(event.module, int(given.shape[-1]), layer.input)
+        affine = affine_map(event.module, int(module_input.shape[-1]), layer.input)
         if affine is None:
             continue
         # Columns are distinguished by their products with random directions. One direction is not
         # enough: of thousands of columns two are closer than rounding.
-        ours, theirs = (directions @ columns).T, (directions @ made.to(columns)).T
+        ours, theirs = (directions @ columns).T, (directions @ module_output.to(columns)).T
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
-        if difference(given.to(weight) @ weight + bias, columns) <= same_bar(columns):
-            return _ValueColumns(event.path, int(given.shape[-1]), _sliced(nearest))
+        if difference(module_input.to(weight) @ weight + bias, columns) <= same_bar(columns):
+            return _ValueColumns(event.path, int(module_input.shape[-1]), _sliced(nearest))
     raise UnsupportedModel(
         f"`{layer.structure.path}`: no affine module computes its values, so parts of the "
         "stream cannot pass through them"

@@ -64,8 +64,8 @@ class PartRules:
         """Add the bias to each token's own part of the values [token, source, channel], and return
         the values.
         """
-        own = torch.arange(len(values), device=values.device)
-        values[own, own] += bias
+        diagonal = torch.arange(len(values), device=values.device)
+        values[diagonal, diagonal] += bias
         return values
 
 
@@ -111,23 +111,27 @@ class VectorLayer:
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:
-            seen = layer.seen(HookPoint(feed_forward.output_norm, "in"))
-            self.entering_last = seen[text, :length]
+            norm_input = layer.seen(HookPoint(feed_forward.output_norm, "in"))
+            self.entering_last = norm_input[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
         """Raise an error unless the value projection reads the residual stream (after the norm, if
         there is one).
         """
-        read = self.stream if self.input_norm is None else self.input_norm(self.stream)
-        width, heads = int(read.shape[-1]), len(self.biases)
+        value_input = self.stream if self.input_norm is None else self.input_norm(self.stream)
+        width, heads = int(value_input.shape[-1]), len(self.biases)
         if width == self.matrices.shape[1]:
-            made = read @ self.matrices + self.biases[:, None]
-            values = [self.site.head_values(head)[text, : len(read)] for head in range(heads)]
-            seen = torch.stack(values)
-            if difference(made, seen) <= layer.rounding:
+            computed = value_input @ self.matrices + self.biases[:, None]
+            values = [
+                self.site.head_values(head)[text, : len(value_input)] for head in range(heads)
+            ]
+            recorded = torch.stack(values)
+            if difference(computed, recorded) <= layer.rounding:
                 return
-            summands = row_sizes(read.abs() @ self.matrices.abs())  # cancellation leaves rounding
-            if difference(made, seen, summands) <= layer.rounding:
+            summands = row_sizes(
+                value_input.abs() @ self.matrices.abs()
+            )  # cancellation leaves rounding
+            if difference(computed, recorded, summands) <= layer.rounding:
                 return
         raise UnsupportedModel(
             f"The attention values of layer `{layer.structure.path}` are not an affine function of "
@@ -167,34 +171,36 @@ class VectorLayer:
         rules, structure, sources = self.rules, self.site.structure, parts.shape[1]
         mixed = self.weights[:, targets] @ values
         mixed = mixed.view(*mixed.shape[:2], sources, -1)
-        made = mixed.permute(1, 2, 0, 3).flatten(2) @ self.site.output_weight.flatten(0, 1)
+        parts_out = mixed.permute(1, 2, 0, 3).flatten(2) @ self.site.output_weight.flatten(0, 1)
         constant = self.site.output_bias.expand(len(targets), -1)
         if not inside:
-            written = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
-            constant = constant + self.weights[:, targets].sum(-1).T @ written
+            bias_output = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
+            constant = constant + self.weights[:, targets].sum(-1).T @ bias_output
         residual = structure.own(parts[targets])
         if rules.released:
-            made = rules.shared(structure.scaled(made) + residual, structure.scaled(constant))
+            parts_out = rules.shared(
+                structure.scaled(parts_out) + residual, structure.scaled(constant)
+            )
         else:
-            made = structure.scaled(rules.shared(made, constant)) + residual
+            parts_out = structure.scaled(rules.shared(parts_out, constant)) + residual
         whole = structure.total(self.stream, self.projected)[targets]
         if self.output_norm is not None:
-            made = self._normed(made, self.output_norm, whole)
-        return self._behind(made, targets)
+            parts_out = self._normed(parts_out, self.output_norm, whole)
+        return self._behind(parts_out, targets)
 
-    def _behind(self, made: Parts, targets: Tensor) -> Parts:
+    def _behind(self, parts: Parts, targets: Tensor) -> Parts:
         """Return the parts after the MLP and the last norm."""
-        total = made
+        total = parts
         if self.rules.feed_forward:
-            entering, whole = made, self.block[targets]
+            entering, whole = parts, self.block[targets]
             if self.output_norm is None:  # the norm before the MLP
-                entering = self._normed(made, self.mlp.norm, whole)
+                entering = self._normed(parts, self.mlp.norm, whole)
                 whole = self.mlp.norm(whole)
             (first, bias), (second, shift) = self.mlp.first[-1], self.mlp.second
-            hidden = self.rules.shared(entering @ first, bias.expand(len(made), -1))
+            hidden = self.rules.shared(entering @ first, bias.expand(len(parts), -1))
             hidden = hidden.mul_(self._slope(entering, hidden, whole)[:, None])
-            branch = self.rules.shared(hidden @ second, shift.expand(len(made), -1))
-            total = self.feed_forward.total(made, branch)
+            branch = self.rules.shared(hidden @ second, shift.expand(len(parts), -1))
+            total = self.feed_forward.total(parts, branch)
         if self.last_norm is None:
             return total
         assert self.entering_last is not None
@@ -221,8 +227,8 @@ class VectorLayer:
 
     def _normed(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
         inverse = norm.inverse_sigma(whole)
-        made = norm.linear(parts).mul_(inverse[:, None, None])
-        return self.rules.shared(made, norm.shift.expand(len(parts), -1))
+        normed_parts = norm.linear(parts).mul_(inverse[:, None, None])
+        return self.rules.shared(normed_parts, norm.shift.expand(len(parts), -1))
 
 
 def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:

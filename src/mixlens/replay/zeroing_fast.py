@@ -64,8 +64,8 @@ class _Unedited:
             return tensor[block.texts, block.targets].flatten(0, 1)
 
         names = ("sums", "normed", "hidden", "branch", "outputs")
-        own = {name: rows(getattr(self, name)) for name in names}
-        return _Unedited(first=[rows(tensor) for tensor in self.first], **own)
+        tensors = {name: rows(getattr(self, name)) for name in names}
+        return _Unedited(first=[rows(tensor) for tensor in self.first], **tensors)
 
 
 class FastZeroing:
@@ -128,8 +128,8 @@ class FastZeroing:
         normed, inverse = self._normed(moved)
         change = _times(self._hidden_change(block, rows, normed, inverse), self.mlp.second[0])
         stream = self._stream(moved, normed)
-        made = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
-        return made.T.reshape(linked.shape) * linked
+        by_column = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
+        return by_column.T.reshape(linked.shape) * linked
 
     def _hidden_change(
         self, block: ZeroedBlock, rows: _Unedited, normed: Tensor, inverse: Tensor | None
@@ -213,8 +213,8 @@ def fast_zeroing(
             outputs.flatten(0, 1), recorded.flatten(0, 1), bar, _failure(layer.path)
         )
     else:
-        asked = real.any(2)
-        errors = row_errors(outputs[asked][None], recorded[asked][None])
+        has_source = real.any(2)
+        errors = row_errors(outputs[has_source][None], recorded[has_source][None])
         if not bool(errors <= bar):
             note_fallback(
                 layer, f"{_OWN_CODE} the products of its matrices differ from the layer's output"
@@ -257,8 +257,8 @@ def _prove(layer_rest: LayerRest, distance: Distance, folded: bool) -> bool:
         return tensor.narrow(dim, 0, count)
 
     whole.site = replace(whole.site, values=whole.site.values.to(native))
-    made = FastZeroing(whole, mlp, weights, take, distance, folded=folded)
-    actual = made.distances(block, linked)
+    fast = FastZeroing(whole, mlp, weights, take, distance, folded=folded)
+    actual = fast.distances(block, linked)
     with matmul_precision("float32"):  # in TF32 whole rows would lose the change that is compared
         expected = LiteralZeroing(whole, weights, places, distance).distances(block, linked)
     bar = 4 * max(rounding(whole.site.projected, native), rounding(whole.site.projected))

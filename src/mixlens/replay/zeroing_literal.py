@@ -48,13 +48,16 @@ class ZeroedBlock:
         vectors = vectors.of_texts(self.texts) if weights.shape[0] > 1 else vectors
         if vectors.gate is not None:
             vectors = replace(vectors, gate=vectors.gate[:, self.targets])
-        taken = weights[self.texts, :, self.targets]
+        target_weights = weights[self.texts, :, self.targets]
         if self.head is not None:
-            vectors, taken = vectors.head(self.head), taken[:, self.head : self.head + 1]
+            vectors, target_weights = (
+                vectors.head(self.head),
+                target_weights[:, self.head : self.head + 1],
+            )
         precision = torch.promote_types(weights.dtype, vectors.values.dtype)
         if self.segments is not None:
-            return vectors.write_segments(taken.to(precision), self.segments[self.columns])
-        return vectors.write_pairs(taken[..., self.columns].to(precision), self.columns)
+            return vectors.write_segments(target_weights.to(precision), self.segments[self.columns])
+        return vectors.write_pairs(target_weights[..., self.columns].to(precision), self.columns)
 
 
 class LiteralZeroing:
@@ -106,7 +109,7 @@ class LiteralZeroing:
         """Return the distance by which each target's output changes if a source is zeroed. The
         distance is zero for pairs that are not in `linked`.
         """
-        made = self.unedited.new_zeros(linked.shape)
+        by_column = self.unedited.new_zeros(linked.shape)
         for number, text in enumerate(range(len(self.places))[block.texts]):
             one = replace(block, texts=slice(text, text + 1))
             column, target = linked[number].T.nonzero().unbind(1)
@@ -114,8 +117,8 @@ class LiteralZeroing:
                 continue
             outputs = self.distance.prepare(self._outputs(text, one, linked[number].T))
             before = self.unedited[text, block.targets][target]
-            made[number, target, column] = self.distance.between(outputs, before)
-        return made
+            by_column[number, target, column] = self.distance.between(outputs, before)
+        return by_column
 
     def _outputs(
         self, text: int, block: ZeroedBlock | None, linked: Bool[Tensor, "column target"]
@@ -127,11 +130,13 @@ class LiteralZeroing:
         places = self.places[text, slice(None) if block is None else block.targets][target]
         if self.runs_sequences:
             return self._run_sequences(text, block)[column, places]
-        left = self.whole[text][slice(None) if block is None else block.targets][target]
+        without_source = self.whole[text][slice(None) if block is None else block.targets][target]
         if block is not None:
-            left = left - block.write(self.vectors, self.weights)[column, target]
-        left = left.to(self.layer_rest.site.projected.dtype)
-        parts = (split_chunks(t, self.layer_rest.rows) for t in (places, left))
+            without_source = (
+                without_source - block.write(self.vectors, self.weights)[column, target]
+            )
+        without_source = without_source.to(self.layer_rest.site.projected.dtype)
+        parts = (split_chunks(t, self.layer_rest.rows) for t in (places, without_source))
         return torch.cat(
             [
                 self.layer_rest(torch.full_like(place, text), place, part)
@@ -185,8 +190,8 @@ class LiteralZeroing:
         parts = split_chunks(edited, max(1, layer_rest.rows // layer_rest.layer.width))
         runs = [layer_rest.layer.rerun(0, values=part, kind=layer_rest.kind) for part in parts]
         whole, *moved = torch.cat(runs)
-        others = [~reads[:, source] for source in few]
-        gaps = [difference(m[o], whole[o]) for m, o in zip(moved, others, strict=True)]
+        unrelated = [~reads[:, source] for source in few]
+        gaps = [difference(m[o], whole[o]) for m, o in zip(moved, unrelated, strict=True)]
         return not max(gaps) <= same_bar(whole)
 
 

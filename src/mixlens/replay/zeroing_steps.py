@@ -106,7 +106,7 @@ def _try_change(
     base = sampler.normal(targets, width, dtype=of_base)
     inverse = sampler.uniform(2, targets).to(of_base) if scaled else None
     constants = [sampler.normal(width, dtype=of_base) for _ in range(count)] if scaled else []
-    made = fused.hidden_change(
+    computed = fused.hidden_change(
         products,
         sums,
         base,
@@ -123,7 +123,7 @@ def _try_change(
         None if inverse is None else inverse.double(),
         [part.double() for part in constants],
     )
-    return Trial(made, expected, 1e-5 + torch.finfo(dtype).eps)
+    return Trial(computed, expected, 1e-5 + torch.finfo(dtype).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,11 +243,11 @@ def _try_distances(
         gain, shift = sampler.uniform(width), sampler.normal(width)
         norm = LinearisedNorm(gain, shift, centred=centred, scaled=True, epsilon=1e-5)
     ending = Ending(residual=residual, branch_norm=None, output_norm=norm)
-    made = ending._fused_distances(change, stream, branch, unedited, name)
+    computed = ending._fused_distances(change, stream, branch, unedited, name)
     wide = [part.double() for part in (change, stream, branch, unedited)]
     exact = replace(ending, output_norm=None if norm is None else norm.to(wide[0]))
     expected = exact._plain_distances(wide[0], wide[1], wide[2], wide[3], name)
-    return Trial(made, expected, 1e-5)
+    return Trial(computed, expected, 1e-5)
 
 
 @functools.lru_cache(maxsize=64)

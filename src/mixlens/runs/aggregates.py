@@ -119,20 +119,20 @@ class BatchSums:
     def add(self, part: Shares) -> None:
         """Add the scores of a part of the batch."""
         texts, units = part.texts, (part.values * UNIT).round_()
-        made = {
+        totals_by_name = {
             "shares": sketch(part.narrow.flatten(2), SHARES),
             "entropies": sketch(part.entropies, ENTROPIES),
         }
         for name, classes in self.classes.items():
             by_source = units @ classes.sources[texts]
-            made[name] = (classes.targets[texts].mT @ by_source).sum(1)
+            totals_by_name[name] = (classes.targets[texts].mT @ by_source).sum(1)
         if self.mixtures.same_tokens:
             flat = units.flatten(2)
             gaps = self._gaps[texts].expand(flat.shape)
-            made["distance"] = totals(gaps, DISTANCES, flat)
+            totals_by_name["distance"] = totals(gaps, DISTANCES, flat)
             places = self.mixtures.target_places[texts][..., None]
             units.scatter_(-1, places.expand(*units.shape[:3], 1), 0.0)
-        for key, values in made.items():
+        for key, values in totals_by_name.items():
             self._whole(key, values.shape[1:])[part.groups] += values.long()
         most, place = units.flatten(2).max(-1)
         size = self.mixtures.values.shape[1:2]
@@ -186,16 +186,16 @@ class MeasureAggregate:
         self.classes: dict[str, ClassMap] = {name: ClassMap(count) for name in PARTITIONS}
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
-    def add(self, batch: BatchSums, made: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
-        """Add the texts of a batch. `made` contains `batch.sums()`, copied to the CPU."""
+    def add(self, batch: BatchSums, sums: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
+        """Add the texts of a batch. `sums` contains `batch.sums()`, copied to the CPU."""
         self.rows += batch.mixtures.row_count
-        for key in self.sums.keys() & made.keys():
-            self.sums[key] += made[key]
+        for key in self.sums.keys() & sums.keys():
+            self.sums[key] += sums[key]
         for name, classes in batch.classes.items():
-            self.classes[name].add(classes, made[name])
+            self.classes[name].add(classes, sums[name])
             self.classes[name].count(classes)
         for group, contexts in enumerate(self.contexts):
-            most, place = made["most"][group], made["place"][group]
+            most, place = sums["most"][group], sums["place"][group]
             contexts |= _contexts(batch.mixtures, names, most, place)
             self.contexts[group] = set(_top(contexts))
 
@@ -207,8 +207,8 @@ class MeasureAggregate:
         for name, classes in self.classes.items():
             classes.merge(saved[name])
         self.contexts = [
-            set(_top(own | {(c[0], c[1], c[2], c[3]) for c in more}))
-            for own, more in zip(self.contexts, saved["contexts"], strict=True)
+            set(_top(contexts | {(c[0], c[1], c[2], c[3]) for c in more}))
+            for contexts, more in zip(self.contexts, saved["contexts"], strict=True)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,7 +219,9 @@ class MeasureAggregate:
         return {
             "groups": [list(group) for group in self.groups],
             "rows": self.rows,
-            "contexts": [[list(context) for context in _top(own)] for own in self.contexts],
+            "contexts": [
+                [list(context) for context in _top(contexts)] for contexts in self.contexts
+            ],
             **self.sums,
             **{name: classes.to_dict() for name, classes in self.classes.items()},
         }
@@ -241,7 +243,8 @@ class MeasureAggregate:
             "share_quantiles": [quantiles(counts, SHARES) for counts in self.sums["shares"]],
             "entropy_quantiles": [quantiles(c, ENTROPIES) for c in self.sums["entropies"]],
             "contexts": [
-                [[share / UNIT, *place] for share, *place in _top(own)] for own in self.contexts
+                [[share / UNIT, *place] for share, *place in _top(contexts)]
+                for contexts in self.contexts
             ],
         }
 
@@ -307,8 +310,8 @@ def totals(
         return totals_by_text(places, count, weights)
     groups = torch.arange(len(places), dtype=places.dtype)[:, None, None]
     flat = (places + groups * count).flatten()
-    given = None if weights is None else weights.flatten()
-    return flat.bincount(given, minlength=len(places) * count).view(-1, count)
+    flat_weights = None if weights is None else weights.flatten()
+    return flat.bincount(flat_weights, minlength=len(places) * count).view(-1, count)
 
 
 def totals_by_text(
@@ -318,9 +321,11 @@ def totals_by_text(
 
     Each text is first summed separately, so that fewer threads write to the same element.
     """
-    made = places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
-    sums = made.new_zeros(*places.shape[:2], count)
-    return sums.scatter_add_(2, places.long(), made).sum(1)
+    amounts = (
+        places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
+    )
+    sums = amounts.new_zeros(*places.shape[:2], count)
+    return sums.scatter_add_(2, places.long(), amounts).sum(1)
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:

@@ -75,11 +75,11 @@ class _Part:
             self._batch_sums.add(part)
             if not self.by_head:
                 summaries.add(part)
-        kept = job.keep != "summary" and not self.by_head
-        others = {"scores": mixtures.values if kept else None}
+        keeps_scores = job.keep != "summary" and not self.by_head
+        optional = {"scores": mixtures.values if keeps_scores else None}
         self._sums = Fetching(self._batch_sums.sums())
         self._columns = Fetching(summaries.columns)
-        self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
+        self._others = Fetching({k: t.float() for k, t in optional.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
         """Return the metadata that all texts of this measure share."""
@@ -87,8 +87,8 @@ class _Part:
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
         """Add the scores of this batch to the aggregates of the corpus."""
-        own = aggregates.of(self.name, self._mixtures)
-        own.add(self._batch_sums, self._sums.arrays(), names)
+        aggregate = aggregates.of(self.name, self._mixtures)
+        aggregate.add(self._batch_sums, self._sums.arrays(), names)
 
     def chunk(self, rows: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
         """Return the results of this measure for all texts of the batch."""
@@ -173,7 +173,7 @@ def _batches(
 
     With `by_head`, the scores of single heads are returned too, under `MEASURE by head`.
     """
-    given = [row.text for row in rows] if ready is None else ready
+    inputs = [row.text for row in rows] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
     memory = batch_bytes(lens.model) if job.memory is None else job.memory
     how: dict[str, Any] = {"site": job.site, "memory_budget": memory}
@@ -183,25 +183,25 @@ def _batches(
         recording = generate(lens, rows[0].text, options={}, **how)
         return _measured(job, recording, measures)
     if targets is not None and job.keep != "rollout" and all(spec.row_by_row for spec in specs):
-        recording = record(lens, given, targets=targets, **how)
+        recording = record(lens, inputs, targets=targets, **how)
         return _measured(job, recording, measures)
-    recording = record(lens, given, targets=None, **how, measures=list(job.measures))
-    asked = None if job.keep == "rollout" else targets
-    return _measured(job, recording, measures, site=job.site, targets=asked)
+    recording = record(lens, inputs, targets=None, **how, measures=list(job.measures))
+    batch_targets = None if job.keep == "rollout" else targets
+    return _measured(job, recording, measures, site=job.site, targets=batch_targets)
 
 
 def _measured(
-    job: Job, recording: Any, measures: Mapping[str, Mapping[str, Any]], **chosen: Any
+    job: Job, recording: Any, measures: Mapping[str, Mapping[str, Any]], **selection: Any
 ) -> dict[str, MeasuredBatch]:
-    mixing = {name: own for name, own in measures.items() if spec_of(name).gives == "maps"}
-    others = {name: own for name, own in measures.items() if name not in mixing}
-    by_name = measure_batches(mixing, recording, **chosen) if mixing else {}
-    if others:  # they have their own targets
-        by_name |= measure_batches(others, recording, **{**chosen, "targets": None})
+    mixing = {name: options for name, options in measures.items() if spec_of(name).gives == "maps"}
+    other_measures = {name: options for name, options in measures.items() if name not in mixing}
+    by_name = measure_batches(mixing, recording, **selection) if mixing else {}
+    if other_measures:  # they have their own targets
+        by_name |= measure_batches(other_measures, recording, **{**selection, "targets": None})
     by_name = {name: by_name[name] for name in measures}
     if job.by_head:
         heads = {name: measures[name] for name in measures if spec_of(name).per_head}
-        by_head = measure_batches(heads, recording, per_head=True, **chosen) if heads else {}
+        by_head = measure_batches(heads, recording, per_head=True, **selection) if heads else {}
         by_name |= {f"{name} by head": batch for name, batch in by_head.items()}
     return by_name
 
@@ -220,7 +220,10 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
     rolled = [roll_out(one) for one in batch.maps()]
     if targets is not None:
         named = targets if isinstance(targets, EachText) else [targets] * len(rolled)
-        rolled = [one.at(targets=list(own)) for one, own in zip(rolled, named, strict=True)]
+        rolled = [
+            one.at(targets=list(text_targets))
+            for one, text_targets in zip(rolled, named, strict=True)
+        ]
     mixtures = Mixtures.of_maps(rolled)
     shares = batch.facts.rows_are_shares or batch.spec.rollout_normalised
     facts = replace(mixtures.facts, rows_sum_to_one=shares, sums_vary=False)  # largest of any text

@@ -89,7 +89,7 @@ def run_corpus(
             " share. Delete the folder before the tasks start."
         )
     out, captured = path_of(job.out), on_event or (lambda event: None)
-    chosen = Engine(
+    chosen_engine = Engine(
         kind=engine,
         workers=workers,
         threads=source.threads,
@@ -98,13 +98,13 @@ def run_corpus(
         group_size=source.processes,
         gpus_per_worker=gpus_per_worker,
     )
-    with running(chosen), _opened(job, source, chosen, shards, fresh) as (plan, add):
+    with running(chosen_engine), _opened(job, source, chosen_engine, shards, fresh) as (plan, add):
         first, last = shards or (0, len(plan))
-        done = _reports(out)
-        mine = [shard for shard in plan[first:last] if shard.number not in done]
+        finished_shards = _reports(out)
+        mine = [shard for shard in plan[first:last] if shard.number not in finished_shards]
         remove_drafts(*(out / file_name(shard) for shard in mine))
-        captured({"event": "start", **asdict(_counts(out, plan, done))})
-        for _, report in do_tasks(chosen, partial(worker_for, source, job), mine):
+        captured({"event": "start", **asdict(_counts(out, plan, finished_shards))})
+        for _, report in do_tasks(chosen_engine, partial(worker_for, source, job), mine):
             add(report)
             captured(_event(report))
         counts = _finish(out, plan)
@@ -113,8 +113,8 @@ def run_corpus(
 
 
 def _event(report: Report) -> dict[str, Any]:
-    kept = ("shard", "file", "texts", "tokens", "halved", "seconds", "processor_seconds")
-    short = {key: report[key] for key in kept}
+    fields = ("shard", "file", "texts", "tokens", "halved", "seconds", "processor_seconds")
+    short = {key: report[key] for key in fields}
     errors = len(report["errors"])
     return {"event": "shard", **short, "errors": errors, "rows": report["texts"] + errors}
 
@@ -245,11 +245,11 @@ def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
 def _reports(out: AnyPath) -> dict[int, Report]:
     """Return the report of every finished shard whose results file exists, by shard number."""
     reports: dict[int, Report] = {}
-    written = {path.name for path in (out / store.DATA).glob("part-*.parquet")}
+    file_names = {path.name for path in (out / store.DATA).glob("part-*.parquet")}
     journals: list[AnyPath] = [*out.glob("journal*.jsonl")]
     for path in sorted(journals, key=str):
         for report in Journal.read(path):
-            if PurePosixPath(report["file"]).name in written:
+            if PurePosixPath(report["file"]).name in file_names:
                 reports[report["shard"]] = report
     return dict(sorted(reports.items()))
 
@@ -259,8 +259,8 @@ def read_status(out: AnyPath) -> Counts:
     return _counts(out, [Shard(**shard) for shard in _read_plan(out)], _reports(out))
 
 
-def _counts(out: AnyPath, plan: Sequence[Shard], done: Mapping[int, Report]) -> Counts:
-    reports = done.values()
+def _counts(out: AnyPath, plan: Sequence[Shard], finished_shards: Mapping[int, Report]) -> Counts:
+    reports = finished_shards.values()
     return Counts(
         shards=len(plan),
         shards_done=len(reports),

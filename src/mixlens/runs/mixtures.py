@@ -147,14 +147,16 @@ class Mixtures:
         of_sources: Sequence[Sequence[int]],
     ) -> Classes:
         """Return the classes of tokens, given a class index for every token of each text."""
-        wanted = [
+        classes_of_targets = [
             [kinds[place] for place in places]
             for kinds, places in zip(of_targets, self.positions, strict=True)
         ]
-        counts = np.bincount(np.concatenate(wanted).astype(np.int64), minlength=len(names))
+        counts = np.bincount(
+            np.concatenate(classes_of_targets).astype(np.int64), minlength=len(names)
+        )
         return Classes(
             names=tuple(names),
-            targets=self._one_hot(wanted, -2, len(names)),
+            targets=self._one_hot(classes_of_targets, -2, len(names)),
             sources=self._one_hot(of_sources, -1, len(names)),
             target_counts=tuple(counts.tolist()),
         )

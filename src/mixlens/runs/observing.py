@@ -41,7 +41,7 @@ class Workers:
 
 def work_through(
     tasks: Mapping[str, Any],
-    here: Callable[[Any], Mapping[str, Any]],
+    run_here: Callable[[Any], Mapping[str, Any]],
     journal: Journal,
     progress: Progress | None = None,
     *,
@@ -50,17 +50,17 @@ def work_through(
 ) -> None:
     """Run every task that is not in the journal yet, and write its result to the journal.
 
-    Tasks run in this process with `here`, or in workers that `start` creates.
+    Tasks run in this process with `run_here`, or in workers that `start` creates.
     """
-    left = {name: task for name, task in tasks.items() if name not in journal.done}
-    names, before = list(left), len(tasks) - len(left)
+    remaining = {name: task for name, task in tasks.items() if name not in journal.done}
+    names, before = list(remaining), len(tasks) - len(remaining)
     tell = progress or (lambda done, total, before: None)
     tell(before, len(tasks), before)
     answers: Iterator[tuple[int, Mapping[str, Any]]]
     if engine is None or engine.is_here or start is None:
-        answers = enumerate(map(here, left.values()))
+        answers = enumerate(map(run_here, remaining.values()))
     else:
-        answers = do_tasks(engine, start, list(left.values()))
+        answers = do_tasks(engine, start, list(remaining.values()))
     for count, (number, piece) in enumerate(answers, before + 1):
         journal.add(names[number], piece)
         tell(count, len(tasks), before)

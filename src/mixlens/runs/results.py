@@ -211,9 +211,9 @@ class RunResults:
     def _read(self, place: _Place, measure: str) -> MixingMaps:
         import pyarrow.parquet as pq
 
-        wanted = [("line", "==", place.line), ("measure", "==", measure)]
+        filters = [("line", "==", place.line), ("measure", "==", measure)]
         with _readable(place.path):
-            rows = pq.read_table(parquet_source(place.path), filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
+            rows = pq.read_table(parquet_source(place.path), filters=filters).to_pylist()  # type: ignore[no-untyped-call]
             return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
 
     def _maps(self, rows: list[dict[str, Any]], measure: str) -> MixingMaps:
@@ -294,8 +294,8 @@ def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow
 
     All other tokens are numbered, because the run did not store their labels.
     """
-    known = dict(zip(positions, labels, strict=True))
-    return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))
+    label_of = dict(zip(positions, labels, strict=True))
+    return TokenRow(tuple(label_of.get(i, f"token {i}") for i in range(max(positions) + 1)))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

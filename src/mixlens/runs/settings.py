@@ -38,11 +38,11 @@ def describe_model(lens: Lens) -> dict[str, str]:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Describe the settings that differ, sorted by name."""
-    wanted = json.loads(json.dumps(now))
+    after = json.loads(json.dumps(now))
     return [
-        _difference(key, before.get(key), wanted.get(key))
-        for key in sorted({*before, *wanted})
-        if before.get(key) != wanted.get(key)
+        _difference(key, before.get(key), after.get(key))
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
     ]
 
 

@@ -152,10 +152,10 @@ def make_ready(
     batch: Sequence[int],
 ) -> Prepared | None:
     """Prepare a batch as model input. Return None if one of its texts is invalid."""
-    own = None if encodings is None else [encodings[place] for place in batch]
+    batch_encodings = None if encodings is None else [encodings[place] for place in batch]
     try:
         return prepare_inputs(
-            lens.model, lens.tokenizer, [texts[place].text for place in batch], own
+            lens.model, lens.tokenizer, [texts[place].text for place in batch], batch_encodings
         )
     except MixlensError:  # measuring shows which text it is
         return None
@@ -240,13 +240,13 @@ def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard)
         measured.chunks,
         {"settings": job.settings(), "measures": measured.about},
     )
-    done = [place for place in range(len(rows)) if place not in failed]
+    measured_places = [place for place in range(len(rows)) if place not in failed]
     return {
         "shard": shard.number,
         "file": file_name(shard),
         "sha256": digest,
-        "texts": len(done),
-        "tokens": sum(texts.lengths[place] for place in done),
+        "texts": len(measured_places),
+        "tokens": sum(texts.lengths[place] for place in measured_places),
         "errors": sorted(errors, key=lambda error: error["line"]),
         "halved": measured.halved,
         "aggregates": measured.aggregates.to_dict(),

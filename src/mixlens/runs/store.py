@@ -112,10 +112,10 @@ def write_shard(path: AnyPath, chunks: Sequence[Chunk], description: Mapping[str
     import pyarrow.parquet as pq
 
     text = json.dumps({"schema": SCHEMA_VERSION, **description}, sort_keys=True)
-    wanted = schema().with_metadata({METADATA: text.encode()})
+    file_schema = schema().with_metadata({METADATA: text.encode()})
     measures = list(dict.fromkeys(chunk.measure for chunk in chunks))
-    tables = [pa.Table.from_pydict(_columns(chunk), schema=wanted) for chunk in chunks]
-    table = pa.concat_tables(tables) if tables else wanted.empty_table()
+    tables = [pa.Table.from_pydict(_columns(chunk), schema=file_schema) for chunk in chunks]
+    table = pa.concat_tables(tables) if tables else file_schema.empty_table()
     keys = [_keys(chunk, measures.index(chunk.measure)) for chunk in chunks]
     order = np.lexsort(np.concatenate(keys, 1)[::-1]) if keys else np.array([], np.int64)
     sink = pa.BufferOutputStream()  # a Python file object would take its lock at every step
@@ -202,8 +202,8 @@ def _lists(
     if inner is not None:
         real = real[..., None] & (np.arange(values.shape[3]) < inner[:, None])[:, None]
         sizes = targets * inner if flat else targets
-    kept = values[np.broadcast_to(real[:, None], values.shape)]
-    array = pa.array(kept)
+    flat_values = values[np.broadcast_to(real[:, None], values.shape)]
+    array = pa.array(flat_values)
     if inner is not None and not flat:
         array = pa.ListArray.from_arrays(_offsets(np.repeat(inner, targets * layers)), array)
     return pa.ListArray.from_arrays(_offsets(np.repeat(sizes, layers)), array)

@@ -104,5 +104,5 @@ def _prompt(messages: list[dict[str, str]], documents: Mapping[str, str]) -> Any
     A single user message becomes a plain prompt. Otherwise, the messages of the chat are returned.
     """
     is_plain = len(messages) == 1 and messages[0]["role"] == "user"
-    given: Any = messages[0]["content"] if is_plain else messages
-    return with_place(given, list(documents.values())) if documents else given
+    prompt: Any = messages[0]["content"] if is_plain else messages
+    return with_place(prompt, list(documents.values())) if documents else prompt

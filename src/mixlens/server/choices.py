@@ -70,7 +70,7 @@ def _list_methods(lens: Lens, recording: Recording) -> list[str]:
     if can_generate is None or not can_generate():
         return []
     sites = recording.structure.sites
-    site = [key for key, own in sites.items() if own.stack is recording.last_stack][-1]
+    site = [key for key, attention in sites.items() if attention.stack is recording.last_stack][-1]
     methods = [
         name
         for name, spec in ready_measures().items()

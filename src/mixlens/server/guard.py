@@ -93,13 +93,13 @@ class Guard:
         return tokens >= 1
 
     def _bounded(self, receive: Receive) -> Receive:
-        read = 0
+        received = 0
 
         async def bounded() -> Message:
-            nonlocal read
+            nonlocal received
             message = await receive()
-            read += len(message.get("body", b""))
-            if read > self.limits.body_bytes:
+            received += len(message.get("body", b""))
+            if received > self.limits.body_bytes:
                 raise HTTPException(413, self._too_large)
             return message
 

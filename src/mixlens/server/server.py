@@ -116,21 +116,21 @@ def _add_page(app: FastAPI, result: bytes) -> None:
     first = json.loads(result)
 
     @cache
-    def made() -> tuple[str, dict[str, str]]:
+    def render() -> tuple[str, dict[str, str]]:
         html = page(first, live={"api": "/api"})
         return html, {"content-security-policy": f"{_policy_of(html)}; frame-ancestors 'none'"}
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def home() -> HTMLResponse:
-        html, headers = made()
+        html, headers = render()
         return HTMLResponse(html, headers=headers)
 
 
 def _policy_of(html: str) -> str:
     """Return the content security policy of the page, to be sent as a header."""
-    written = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
-    assert written is not None
-    return unescape(written[1])
+    match = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert match is not None
+    return unescape(match[1])
 
 
 def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None:

@@ -56,7 +56,7 @@ def stopped_in_modules(job: WebJob) -> Iterator[None]:
 
     This works even inside a layer.
     """
-    hook = register_module_forward_pre_hook(lambda module, given: job.check())
+    hook = register_module_forward_pre_hook(lambda module, _args: job.check())
     try:
         yield
     finally:
@@ -71,16 +71,16 @@ class Measuring:
 
     def __call__(self, job: WebJob) -> bytes:
         """Run a job and return the payload as JSON."""
-        lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
+        lens, names = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")
-        given = self._given(lens, job.request)
+        inputs = self._given(lens, job.request)
         maps: list[MixingMaps] = []
         left_out = {}
         with stopped_in_modules(job):
             job.report(0.05, "running the model")
-            recording = lens.record(given)
-            for number, name in enumerate(wanted):
-                job.report(0.1 + 0.8 * number / len(wanted), f"measuring {name}")
+            recording = lens.record(inputs)
+            for number, name in enumerate(names):
+                job.report(0.1 + 0.8 * number / len(names), f"measuring {name}")
                 try:
                     maps += self._measured(recording, name, job.request["heads"])
                 except MixlensError as error:

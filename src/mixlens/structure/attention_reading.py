@@ -59,12 +59,14 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
         if _may_take(evidence, event, core, product, any_width)
     ]
 
-    def takes(event: Event, taken: Tensor) -> bool:
+    def takes(event: Event, tensor: Tensor) -> bool:
         """The inputs are compared first, because a whole MLP is affine or not only by its answers
         to all unit vectors.
         """
-        given = event.inputs[0].reshape(taken.shape).flatten(2)
-        return evidence.same(given, taken.flatten(2)) and _is_affine(evidence, event, product)
+        event_input = event.inputs[0].reshape(tensor.shape).flatten(2)
+        return evidence.same(event_input, tensor.flatten(2)) and _is_affine(
+            evidence, event, product
+        )
 
     for event in takers:
         if takes(event, product):
@@ -101,10 +103,10 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
     )
 
 
-def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
-    """Return whether `given` equals `product` with the first two axes swapped."""
-    turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
-    return turned and evidence.same(given.transpose(0, 1), product)
+def _is_turned(evidence: Evidence, tensor: Tensor, product: Tensor) -> bool:
+    """Return whether `tensor` equals `product` with the first two axes swapped."""
+    turned = tensor.dim() == 3 and tensor.shape[:2] == product.shape[1::-1]
+    return turned and evidence.same(tensor.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
@@ -114,9 +116,9 @@ def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
     for event in evidence.trace.events:
         if event.start < core.tick or not event.inputs or event.output is None:
             continue
-        given, width = event.inputs[0], int(event.output.shape[-1])
-        if width != evidence.d_model and given.numel() == product.numel():
-            if evidence.same(given.reshape(product.shape).flatten(2), product.flatten(2)):
+        event_input, width = event.inputs[0], int(event.output.shape[-1])
+        if width != evidence.d_model and event_input.numel() == product.numel():
+            if evidence.same(event_input.reshape(product.shape).flatten(2), product.flatten(2)):
                 affine = affine_map(event.module, product.shape[2] * product.shape[3], product)
                 if affine is not None and not _is_identity(affine[0]):
                     return width
@@ -234,14 +236,14 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
     """
     start = evidence.trace.cores[0].tick
     before = [event for event in evidence.trace.events if event.end < start]
-    seen: list[Tensor] = [evidence.hidden]
+    candidates: list[Tensor] = [evidence.hidden]
     for event in before:
         tensor = event.inputs[0] if event.inputs else None
         if tensor is None or tensor.shape != evidence.hidden.shape:
             continue
-        if any(evidence.same(tensor, other) for other in seen):
+        if any(evidence.same(tensor, other) for other in candidates):
             continue
-        seen.append(tensor)
+        candidates.append(tensor)
         for part in outermost_first(before):
             if part.end < event.start and part.output is not None:
                 if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
@@ -255,14 +257,14 @@ def _by_token(evidence: Evidence, event: Event) -> bool:
     """Return whether a module's input at each token depends only on the layer's input at the same
     token.
     """
-    given = evidence.hidden.clone()
-    place = given.shape[1] // 2
-    given[:, place] = given[:, place].flip(-1)
-    moved = evidence.trace.again(given=given).at(event.path)
+    edited_hidden = evidence.hidden.clone()
+    place = edited_hidden.shape[1] // 2
+    edited_hidden[:, place] = edited_hidden[:, place].flip(-1)
+    moved = evidence.trace.again(new_hidden=edited_hidden).at(event.path)
     if moved is None or not moved.inputs:
         return False
-    others = [token for token in range(given.shape[1]) if token != place]
-    return evidence.same(moved.inputs[0][:, others], event.inputs[0][:, others])
+    other_tokens = [token for token in range(edited_hidden.shape[1]) if token != place]
+    return evidence.same(moved.inputs[0][:, other_tokens], event.inputs[0][:, other_tokens])
 
 
 def _is_identity(matrix: Tensor) -> bool:

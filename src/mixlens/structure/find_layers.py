@@ -74,7 +74,7 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
     calls: list[LayerCall] = []
-    done: list[LayerCall] = []
+    completed_calls: list[LayerCall] = []
     items = _list_items(model)
 
     def entered(path: str) -> Callable[..., None]:
@@ -84,9 +84,9 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
 
         return hook
 
-    def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        done.append(calls[around.pop()[1]])
-        done[-1].output = output
+    def on_exit(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        completed_calls.append(calls[around.pop()[1]])
+        completed_calls[-1].output = output
 
     handles: list[Any] = []
     listener = Listener(on_call=lambda call: chains.append((call.backend, tuple(around))))
@@ -98,24 +98,26 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
     ):
         for path, module in items.items():
             handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
-            handles.append(module.register_forward_hook(left))
+            handles.append(module.register_forward_hook(on_exit))
         forward(model, inputs)
     called = [(name, chain) for name, chain in chains if chain]
     through = "+".join(sorted({name for name, _ in called}))
-    every = _heard(through, [chain for _, chain in called], done, items)
-    plain = _heard("interface", [c for name, c in called if name == "interface"], done, items)
+    every = _heard(through, [chain for _, chain in called], completed_calls, items)
+    plain = _heard(
+        "interface", [c for name, c in called if name == "interface"], completed_calls, items
+    )
     if not plain.layers:
         return [every] if every.layers else []
     return [plain] if set(plain.layers) == set(every.layers) else [plain, every]
 
 
 def _heard(
-    backend: str, seen: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
+    backend: str, chains: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
 ) -> CapturedLayers:
     changing = {call.path for call in calls if not _hands_on(call)}
-    seen = [_within_a_stream(chain, changing) for chain in seen]
-    chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen)
-    layers = tuple(dict.fromkeys(path for path, _ in chosen))
+    chains = [_within_a_stream(chain, changing) for chain in chains]
+    layer_calls = dict.fromkeys(_layer_of(chain, chains, items) for chain in chains)
+    layers = tuple(dict.fromkeys(path for path, _ in layer_calls))
     called = {call.path: items[call.path] for call in calls}
     return CapturedLayers(
         backend,
@@ -135,14 +137,14 @@ def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread
     inside = tuple(f"{path}." for path in layers)
     outside = [call for call in calls if not call.path.startswith(inside)]
     starts = [number for number, call in enumerate(outside) if call.path in layers]
-    known: dict[str, Spread] = {}
+    layouts: dict[str, Spread] = {}
     for start, end in itertools.pairwise([*starts, len(outside)]):
         items = list(itertools.takewhile(_hands_on, outside[start:end]))
         following = outside[end] if end < len(outside) else None
         layout = Spread.of(items, following) if len(items) > 1 else None
         if layout is not None:
-            known[items[0].path] = layout
-    return known
+            layouts[items[0].path] = layout
+    return layouts
 
 
 def _list_items(model: nn.Module) -> dict[str, nn.Module]:
@@ -176,17 +178,19 @@ def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
     """Drop outer items that change the shape of their input (a stage that ends with pooling), if an
     inner item preserves the shape.
     """
-    kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
-    return chain[kept:]
+    start = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
+    return chain[start:]
 
 
-def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
+def _layer_of(
+    chain: _Chain, chains: list[_Chain], items: Mapping[str, nn.Module]
+) -> tuple[str, int]:
     """Return the outermost item around an attention call.
 
     If this item is a group of identical layers (as in ALBERT), return the layer inside it instead.
     """
     for depth, item in enumerate(chain):
-        below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
+        below = {other[depth + 1] for other in chains if item in other and len(other) > depth + 1}
         kinds = {type(items[path]) for path, _ in below}
         if len(below) < 2 or len(kinds) > 1:
             return item
@@ -245,19 +249,19 @@ class Spread(Layout):
         list.
         """
         first, *later = items
-        known: list[Tensor] = [first.hidden_in, first.hidden_out]
+        tensors: list[Tensor] = [first.hidden_in, first.hidden_out]
         steps: list[SpreadStep] = []
         for call in later:
-            summands = _summands(call.hidden_in, known)
+            summands = _summands(call.hidden_in, tensors)
             if summands is None:
                 break
             steps.append(SpreadStep(_name(call), call.module, summands))
-            known.append(call.hidden_out)
+            tensors.append(call.hidden_out)
         names = [_name(first), *(step.name for step in steps)]
         if not any(step.summands == (0, 1) for step in steps) or len(set(names)) < len(names):
             return None
         if following is not None and _list_of(following) == _list_of(first):
-            if _summands(following.hidden_in, known[-1:]) is None:
+            if _summands(following.hidden_in, tensors[-1:]) is None:
                 return None
         return cls(same, same, name=names[0], steps=tuple(steps))
 
@@ -286,12 +290,12 @@ def _name(call: LayerCall) -> str:
     return _list_of(call).rpartition(".")[2]
 
 
-def _summands(given: Tensor, known: Sequence[Tensor]) -> tuple[int, ...] | None:
-    """Return the indices of the known tensors (one or two) whose sum is `given`, or None."""
-    numbers = [i for i, tensor in enumerate(known) if tensor.device == given.device]
-    for chosen in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
-        if difference(_total([known[i] for i in chosen]), given) <= same_bar(given):
-            return chosen
+def _summands(total: Tensor, candidates: Sequence[Tensor]) -> tuple[int, ...] | None:
+    """Return the indices of the known tensors (one or two) whose sum is `total`, or None."""
+    numbers = [i for i, tensor in enumerate(candidates) if tensor.device == total.device]
+    for indices in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
+        if difference(_total([candidates[i] for i in indices]), total) <= same_bar(total):
+            return indices
     return None
 
 
@@ -306,14 +310,14 @@ class SpreadLayer(nn.Module):
         super().__init__()
         self.names = (name, *(step.name for step in steps))
         self.summands = tuple(step.summands for step in steps)
-        for own, module in zip(self.names, (first, *(s.module for s in steps)), strict=True):
-            self.add_module(own, module)
+        for item_name, module in zip(self.names, (first, *(s.module for s in steps)), strict=True):
+            self.add_module(item_name, module)
         self.training = first.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
         """Return the output of the last item."""
         first, *later = (self.get_submodule(name) for name in self.names)
-        known = [hidden_argument(args, kwargs), first_tensor(first(*args, **kwargs))]
+        states = [hidden_argument(args, kwargs), first_tensor(first(*args, **kwargs))]
         for module, summands in zip(later, self.summands, strict=True):
-            known.append(module(_total([known[i] for i in summands])))
-        return known[-1]
+            states.append(module(_total([states[i] for i in summands])))
+        return states[-1]

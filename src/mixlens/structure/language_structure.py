@@ -38,10 +38,10 @@ def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:
     words = ids[0][is_word][None]
     if not words.shape[1]:
         words = ids.new_tensor([[next(token for token in count(1) if token not in media)]])
-    made = {"input_ids": words}
+    tensors = {"input_ids": words}
     if "attention_mask" in inputs:
-        made["attention_mask"] = torch.ones_like(words)
-    return made
+        tensors["attention_mask"] = torch.ones_like(words)
+    return tensors
 
 
 def language_structure(

@@ -78,13 +78,13 @@ def _explained(evidence: Evidence, axes: Any) -> LayerStructure:
             # try a residual after a norm (Bloom's option) only if the plain reading fails
             for detours in (False, True):
                 explainer.detours, explainer.several = detours, several
-                for (first, *sites), rest in explainer.explanations(0, stream):
+                for (first, *sites), ending in explainer.explanations(0, stream):
                     return LayerStructure(
                         path,
                         (replace(first, enters=entry), *sites),
-                        None if isinstance(rest, tuple) else rest,
+                        None if isinstance(ending, tuple) else ending,
                         axes,
-                        further=rest if isinstance(rest, tuple) else (),
+                        further=ending if isinstance(ending, tuple) else (),
                     )
     raise UnsupportedModel(f"layer `{path}`: {explainer.obstacle}")
 
@@ -159,10 +159,10 @@ class _Explainer:
                 branch_scale=total.branch_scale,
                 residual_from=total.residual_from,
             )
-            seen = (
+            hook_point = (
                 None if total.event is None else HookPoint(total.event.path, "in", total.position)
             )
-            yield replace(site, hook_point=seen), total.total, None
+            yield replace(site, hook_point=hook_point), total.total, None
             for event in self.trace.events:
                 form = self.evidence.norm(event) if event.start >= end and event.inputs else None
                 if (
@@ -171,8 +171,12 @@ class _Explainer:
                     and self.evidence.same(event.inputs[0], total.total)
                 ):
                     assert event.output is not None
-                    seen = HookPoint(event.path, "out")
-                    yield replace(site, output_norm=event.path, hook_point=seen), event.output, None
+                    hook_point = HookPoint(event.path, "out")
+                    yield (
+                        replace(site, output_norm=event.path, hook_point=hook_point),
+                        event.output,
+                        None,
+                    )
             self.obstacle = (
                 f"its attention was found (`{projection.path}` and its residual), but the "
                 f"rest of the layer does not add up to its output.{_LAST_WORDS}"
@@ -248,10 +252,10 @@ def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
             first.append(values.clone())
         return torch.zeros_like(values)
 
-    given = evidence.hidden.clone()
-    place = given.shape[1] // 2
-    given[:, place] = given[:, place].flip(-1)
-    output = evidence.trace.again(edit_values=nothing, given=given).output
+    edited_hidden = evidence.hidden.clone()
+    place = edited_hidden.shape[1] // 2
+    edited_hidden[:, place] = edited_hidden[:, place].flip(-1)
+    output = evidence.trace.again(edit_values=nothing, new_hidden=edited_hidden).output
     return output, torch.stack(first).sum(0)  # pieces have zeros at the positions of the others
 
 
@@ -286,22 +290,22 @@ def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | Non
     If it attends to both, also return whether its own tokens come "first" or "last" among the
     sources.
     """
-    own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
-    others = len(own) - targets
+    is_own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
+    other_count = len(is_own) - targets
     if evidence.trace.cores[index].call.across:
         return AttentionKind.CROSS, None
-    if not any(own):  # the values may come from an earlier layer of its stack (Gemma 4)
+    if not any(is_own):  # the values may come from an earlier layer of its stack (Gemma 4)
         shared = _no_later(evidence.trace.cores[index].call.weights)
         return AttentionKind.SELF if shared else AttentionKind.CROSS, None
-    if others == 0:  # a token with a constant value (which does not depend on it) still counts
+    if other_count == 0:  # a token with a constant value (which does not depend on it) still counts
         return AttentionKind.SELF, None
-    if others > 0 and own == (True,) * targets + (False,) * others:
+    if other_count > 0 and is_own == (True,) * targets + (False,) * other_count:
         return AttentionKind.SELF, "first"
-    if others > 0 and own == (False,) * others + (True,) * targets:
+    if other_count > 0 and is_own == (False,) * other_count + (True,) * targets:
         return AttentionKind.SELF, "last"
     raise UnsupportedModel(
-        f"layer `{evidence.path}`: its attention reads {len(own)} sources for {targets} "
-        f"tokens, and {sum(own)} of them depend on its input. They are not the tokens "
+        f"layer `{evidence.path}`: its attention reads {len(is_own)} sources for {targets} "
+        f"tokens, and {sum(is_own)} of them depend on its input. They are not the tokens "
         "themselves (keys and values are pooled, or computed for other positions), so no "
         "score belongs to a token"
     )
@@ -314,8 +318,8 @@ def is_causal(evidence: Evidence, index: int) -> bool:
         return False
     weights = evidence.trace.cores[index].call.weights
     count = int(weights.shape[2])
-    own = weights[..., -count:] if own_sources == "last" else weights[..., :count]
-    return _no_later(own)
+    own_weights = weights[..., -count:] if own_sources == "last" else weights[..., :count]
+    return _no_later(own_weights)
 
 
 def _no_later(weights: Tensor) -> bool:

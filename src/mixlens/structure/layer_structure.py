@@ -178,10 +178,10 @@ class AttentionStructure(ResidualSum):
         """Return the slice of the source axis that contains the sources of one kind."""
         if self.own_sources is None:
             return slice(0, sources)
-        others = sources - targets
+        other_count = sources - targets
         if self.own_sources == "first":
             return slice(0, targets) if kind == AttentionKind.SELF else slice(targets, sources)
-        return slice(others, sources) if kind == AttentionKind.SELF else slice(0, others)
+        return slice(other_count, sources) if kind == AttentionKind.SELF else slice(0, other_count)
 
     @property
     def signature(self) -> Hashable:
@@ -307,12 +307,14 @@ class LayerStructure:
     def blocks(self) -> frozenset[HookPoint]:
         """Return the hook points of the attention blocks: their projections and outputs."""
         projecting = [site for site in self.sites if site.projection is not None]
-        seen = {HookPoint(site.output_projection, "out") for site in projecting}
-        seen |= {HookPoint(site.output_projection, "in") for site in projecting if site.gated}
+        hook_points = {HookPoint(site.output_projection, "out") for site in projecting}
+        hook_points |= {
+            HookPoint(site.output_projection, "in") for site in projecting if site.gated
+        }
         for site in self.sites:
-            seen |= {
+            hook_points |= {
                 hook_point
                 for hook_point in (site.hook_point, site.enters)
                 if hook_point is not None
             }
-        return frozenset(seen)
+        return frozenset(hook_points)

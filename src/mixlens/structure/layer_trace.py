@@ -128,12 +128,12 @@ def observed_run(
     def entered(path: str) -> Callable[..., None]:
         def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
             tensors = float_tensors((*inputs, *named.values()))
-            kept = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
-            running.append((path, next(clock), kept))
+            inputs_of_rows = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
+            running.append((path, next(clock), inputs_of_rows))
 
         return hook
 
-    def left(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
+    def on_exit(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
         path, start, tensors = running.pop()
         try:
             returned = first_tensor(output)
@@ -163,7 +163,7 @@ def observed_run(
         for path, submodule in named_parts(module):
             if path and not isinstance(submodule, nn.ModuleList):
                 handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
-                handles.append(submodule.register_forward_hook(left, with_kwargs=True))
+                handles.append(submodule.register_forward_hook(on_exit, with_kwargs=True))
         output = run(on_call)
     events.sort(key=lambda event: event.start)
     return Run(output, tuple(events), tuple(cores))
@@ -188,7 +188,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
         on_call: Callable[[AttentionCall], None] | None = None,
         replaced: Mapping[str, Tensor] | None = None,
         edit_values: ValueEdit | None = None,
-        given: Tensor | None = None,
+        new_hidden: Tensor | None = None,
     ) -> Tensor:
         return run_layer(
             module,
@@ -196,15 +196,17 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
             args,
             kwargs,
             batch=2,
-            hidden=hidden if given is None else given,
+            hidden=hidden if new_hidden is None else new_hidden,
             on_call=on_call,
             replace_output=replaced,
             edit_values=edit_values,
         )
 
-    seen = observed_run(module, hidden, run)
-    own = tuple(_own_sources(core.call) for core in seen.cores)
-    return LayerTrace(seen.output, seen.events, seen.cores, module, hidden, own, run)
+    observed = observed_run(module, hidden, run)
+    own_sources = tuple(_own_sources(core.call) for core in observed.cores)
+    return LayerTrace(
+        observed.output, observed.events, observed.cores, module, hidden, own_sources, run
+    )
 
 
 def _telling(hidden: Tensor) -> Tensor:
@@ -215,8 +217,8 @@ def _telling(hidden: Tensor) -> Tensor:
     if bool(hidden.any()):
         return hidden
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(hidden.shape[1:], generator=generator, dtype=torch.float64)
-    return drawn.to(hidden).expand_as(hidden)
+    noise = torch.randn(hidden.shape[1:], generator=generator, dtype=torch.float64)
+    return noise.to(hidden).expand_as(hidden)
 
 
 def _own_sources(call: AttentionCall) -> tuple[bool, ...]:

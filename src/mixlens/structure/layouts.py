@@ -136,8 +136,8 @@ class TwoStreams(Layout):
         stream.
         """
         first, second = args[0], args[self.second]
-        joined = torch.cat([first, second], 1)
-        changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
+        both = torch.cat([first, second], 1)
+        changed = (both, *args[1 : self.second], None, *args[self.second + 1 :])
         return (changed, kwargs), (first.shape[1], second.shape[1])
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
@@ -241,8 +241,8 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
     in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
     if len(shape) == 3 and in_step:
-        joined = TwoStreams.of(call)
-        return [None] if joined is None else [None, joined]
+        two_streams = TwoStreams.of(call)
+        return [None] if two_streams is None else [None, two_streams]
     if len(shape) == 4 and in_step:
         return [_GRID, _CHANNELS_FIRST, _SERIES, _STREAMS_LAST]
     if len(shape) == 4 and _is_second(shape, other, rows):
@@ -250,8 +250,8 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     if len(shape) == 3 and _is_second(shape, other, rows):
         telling = call if shape[0] != shape[1] else resized
         return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
-    tokens, others = shape[:-1].numel(), other[:-1].numel()
-    doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
+    tokens, other_tokens = shape[:-1].numel(), other[:-1].numel()
+    doubled = other_tokens == 2 * tokens and rows[1] == 2 * rows[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
 
 
@@ -263,9 +263,9 @@ def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
 def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
     """Return an explanation of why the hidden states match none of the layouts."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
-    seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
+    shapes = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
     return (
-        f"the form of its hidden states is unknown ({seen}): neither [batch, tokens, "
+        f"the form of its hidden states is unknown ({shapes}): neither [batch, tokens, "
         "channels], nor grids of patches, nor packed sequences"
     )
 

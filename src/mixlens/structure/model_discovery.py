@@ -71,10 +71,10 @@ def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
     Raise `UnsupportedModel` if no probe works.
     """
     with restore_on_exit(model) as turned:
-        chosen = probes(inputs, model)
+        candidates = probes(inputs, model)
         plain = is_plain_text(inputs)
         try:
-            structure = _best(chosen, lambda probe: _on_probe(model, probe), plain)
+            structure = _best(candidates, lambda probe: _on_probe(model, probe), plain)
         except (NoAttention, OnWholeInput) as error:
             raise UnsupportedModel(str(error)) from error
         except FailsOnProbe as error:
@@ -92,9 +92,9 @@ def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -
     """
     if not turned:
         return
-    with restore_on_exit(model) as own, torch.no_grad():
+    with restore_on_exit(model) as changed_settings, torch.no_grad():
         forward(model, inputs)
-    strange = [name for name in turned if name not in own or name.endswith("modules")]
+    strange = [name for name in turned if name not in changed_settings or name.endswith("modules")]
     if strange:
         raise UnsupportedModel(
             f"{type(model).__name__} changes its settings for a short text (`{strange[0]}`), so "
@@ -209,11 +209,11 @@ def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
     They are excluded, because a single open layer would make most measures unavailable for the
     whole list.
     """
-    read = {_list_of(layer) for layer in structures if layer.open is None}
+    explained_lists = {_list_of(layer) for layer in structures if layer.open is None}
     return {
         layer.path: f"layer `{layer.path}`: {layer.open}"
         for layer in structures
-        if layer.open is not None and _list_of(layer) in read
+        if layer.open is not None and _list_of(layer) in explained_lists
     }
 
 
@@ -266,8 +266,10 @@ def _layer_structure(
         return left_open
     # If attention does not lead from token to token, the form is wrong. The later forms are for
     # layers with more than one stream.
-    read = [r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces)]
-    raise read[-1] if read else reasons[0]
+    not_in_pieces = [
+        r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces)
+    ]
+    raise not_in_pieces[-1] if not_in_pieces else reasons[0]
 
 
 def _in_rows(
@@ -327,8 +329,8 @@ def _is_taken_too(call: LayerCall, size: Size) -> bool:
     """Return whether the layer also receives a tensor of hidden states of this size, [batch,
     tokens].
     """
-    given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
-    states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
+    tensors = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
+    states = (tensor for tensor in tensors if tensor.is_floating_point() and tensor.dim() == 3)
     return any(tensor.shape[:2] == size for tensor in states)
 
 

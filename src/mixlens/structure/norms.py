@@ -68,10 +68,10 @@ class LinearisedNorm:
         """Return the result for each vector, and its 1 / sigma."""
         if self.scaled and self.centred:  # one operation instead of a dozen
             width = [vectors.shape[-1]]
-            made, _, inverse = torch.native_layer_norm(
+            normed, _, inverse = torch.native_layer_norm(
                 vectors, width, self.gain, self.shift, self.epsilon
             )
-            return made, inverse[..., 0]
+            return normed, inverse[..., 0]
         inverse = self.inverse_sigma(vectors)
         return self.with_inverse(vectors, inverse), inverse
 

@@ -52,10 +52,10 @@ def too_long_to_probe(inputs: Inputs) -> UnsupportedModel:
     """Return the error for an input that cannot be truncated and is too long to be analysed as a
     whole.
     """
-    others = ", ".join(sorted(set(inputs) - set(TEXT_INPUTS)))
+    listed = ", ".join(sorted(set(inputs) - set(TEXT_INPUTS)))
     return UnsupportedModel(
-        f"{_width(inputs):,} tokens with {others} are too many to analyse. The first few tokens of "
-        f"this input do not match its {others}, and mixlens can analyse a whole input of at most "
+        f"{_width(inputs):,} tokens with {listed} are too many to analyse. The first few tokens of "
+        f"this input do not match its {listed}, and mixlens can analyse a whole input of at most "
         f"{_MOST_TOKENS:,} tokens. Shorten the text, or use fewer or smaller images"
     )
 

@@ -159,7 +159,7 @@ def _named(probe: Probe) -> str:
     return "a few tokens of this input, with one text padded if the input has an attention_mask"
 
 
-def _without_attention(call: LayerCall, seen: object) -> None:
+def _without_attention(call: LayerCall, _tensors: object) -> None:
     """Drop the attention weights of a call, because the weights of all layers may not fit in
     memory.
 
@@ -211,8 +211,8 @@ def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs
     amplifies rounding errors a hundredfold. The masks of the captured call are kept, because a
     native run may have none and rely on the module's `is_causal`.
     """
-    left, bar = ours.hidden_out, rounding(ours.hidden_out)
-    error = _real_difference(left, theirs.hidden_out, inputs)
+    captured, bar = ours.hidden_out, rounding(ours.hidden_out)
+    error = _real_difference(captured, theirs.hidden_out, inputs)
     if error <= bar or not _real_difference(ours.hidden_in, theirs.hidden_in, inputs) <= bar:
         return error
     args = tuple(map(_native_states, ours.args, theirs.args))

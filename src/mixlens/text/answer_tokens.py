@@ -138,8 +138,8 @@ def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> r
     places = _occurrences(words, text, begins)
     where = "the answer" if is_continued else "the text"
     if not places:
-        shown = text[begins:].strip()
-        raise InvalidInput(f"{words!r} does not occur in {where} ({_short(shown)!r}). {_HOW}")
+        answer_text = text[begins:].strip()
+        raise InvalidInput(f"{words!r} does not occur in {where} ({_short(answer_text)!r}). {_HOW}")
     if len(places) > 1:
         raise InvalidInput(
             f"{words!r} occurs {len(places)} times in {where}. Include more of the surrounding"

@@ -115,8 +115,8 @@ def media_parts(messages: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
-    said = sum(len(text) for message in messages for text in _texts(message))
-    limit = CHARACTERS + _REPEATED * said
+    length = sum(len(text) for message in messages for text in _texts(message))
+    limit = CHARACTERS + _REPEATED * length
     try:
         with template_limits(limit):
             text = tokenizer.apply_chat_template(
@@ -173,8 +173,10 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
         return message
     if isinstance(content, str):
         return {**message, "content": texts[0]}
-    rest = iter(texts)
-    parts = [{**part, "text": next(rest)} if part["type"] == "text" else part for part in content]
+    remaining = iter(texts)
+    parts = [
+        {**part, "text": next(remaining)} if part["type"] == "text" else part for part in content
+    ]
     return {**message, "content": parts}
 
 
@@ -218,11 +220,11 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
     """
 
     def instead(content: str) -> str | None:
-        known = [
+        with_content = [
             {**message, "content": content} if message.get("content") is None else message
             for message in messages
         ]
-        return _rendered_if_possible(tokenizer, known)
+        return _rendered_if_possible(tokenizer, with_content)
 
     if any(message.get("content") is None for message in messages):
         if text == instead("None") != instead(""):
@@ -239,28 +241,28 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
     """Return the span of every message, or None if the template changes any message."""
     frame = _marked(tokenizer, messages)
     texts = {
-        mark: (number, said.strip())
+        mark: (number, message_text.strip())
         for number, (message, marks) in enumerate(zip(messages, _marks(messages), strict=True))
-        for mark, said in zip(marks, _texts(message), strict=True)
-        if said.strip()
+        for mark, message_text in zip(marks, _texts(message), strict=True)
+        if message_text.strip()
     }
     if frame is None or any(frame.count(mark) != 1 for mark in texts):
         return None
     places: dict[int, list[int]] = {}
     end, after = 0, 0  # positions in the text and in the frame
     for mark in sorted(texts, key=frame.index):  # a template may move the system message
-        number, said = texts[mark]
+        number, message_text = texts[mark]
         start = _end_of(text, frame[after : frame.index(mark)], end)
-        stop = None if start is None else _end_of(text, said, start)
+        stop = None if start is None else _end_of(text, message_text, start)
         if stop is None:
             return None
-        places.setdefault(number, []).extend((stop - len(said), stop))
+        places.setdefault(number, []).extend((stop - len(message_text), stop))
         end, after = stop, frame.index(mark) + len(mark)
     last = _end_of(text, frame[after:], end)
     if last is None or text[last:].strip():
         return None
     names = turn_names(messages)
-    return [(names[number], min(held), max(held)) for number, held in places.items()]
+    return [(names[number], min(positions), max(positions)) for number, positions in places.items()]
 
 
 def _end_of(text: str, piece: str, start: int) -> int | None:
@@ -279,8 +281,8 @@ def turn_names(messages: Sequence[Message]) -> list[str]:
     followed by a number.
     """
     roles = [str(message["role"]) for message in messages]
-    taken = {*RESERVED, PROMPT, CHAT}
-    numbered = {role for role in roles if roles.count(role) > 1 or role in taken}
+    reserved = {*RESERVED, PROMPT, CHAT}
+    numbered = {role for role in roles if roles.count(role) > 1 or role in reserved}
     return [
         f"{role} {roles[: i + 1].count(role)}" if role in numbered else role
         for i, role in enumerate(roles)
@@ -349,6 +351,6 @@ class _Watch:
         if time.monotonic() > self._deadline:
             raise _Stop(f"did not end within {SECONDS:g} seconds")
 
-    def _require_short(self, left: int) -> None:
-        if left < 0:
+    def _require_short(self, characters_left: int) -> None:
+        if characters_left < 0:
             raise _Stop(f"writes more than {self._characters:,} characters")

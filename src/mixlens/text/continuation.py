@@ -52,7 +52,7 @@ class Continued:
 def continue_prompt(
     model: nn.Module,
     tokenizer: Any,
-    given: Given,
+    inputs: Given,
     *,
     answer: str | Sequence[int] | None,
     options: Mapping[str, Any],
@@ -75,12 +75,12 @@ def continue_prompt(
         answer = _checked_ids(model, answer)
     if answer == "":
         raise EmptyInput("The answer is empty. Pass at least one token.")
-    if not isinstance(given, (str, Mapping)) and hasattr(given, "__iter__"):
-        given = list(given)
-    if has_media(given):
-        prompt: Prompt = media_prompt(model, tokenizer, processor, given)
+    if not isinstance(inputs, (str, Mapping)) and hasattr(inputs, "__iter__"):
+        inputs = list(inputs)
+    if has_media(inputs):
+        prompt: Prompt = media_prompt(model, tokenizer, processor, inputs)
     else:
-        prompt = prompt_of(tokenizer, given)
+        prompt = prompt_of(tokenizer, inputs)
     if takes_decoder_ids(model):
         return _decoded(model, tokenizer, prompt, answer, options, explain_end)
     if answer is None:
@@ -232,19 +232,19 @@ def _with_generated(
     """Return the token ids of the prompt and of the generated tokens as one sequence, and a
     `TokenRow` with the labels and the text of these tokens.
     """
-    own = prompt.row
+    prompt_row = prompt.row
     behind = token_row(tokenizer, new)
-    text, places = own.text, own.offsets
+    text, places = prompt_row.text, prompt_row.offsets
     if text is not None and places is not None:
         added, new_places = _spell_tokens(tokenizer, prompt.ids, new, len(text))
         text, places = text + added, places + new_places
     row = TokenRow(
-        own.labels + behind.labels,
+        prompt_row.labels + behind.labels,
         text,
         places,
-        None if own.special is None else own.special + (behind.special or ()),
-        own.segments,
-        pictures=own.pictures,
+        None if prompt_row.special is None else prompt_row.special + (behind.special or ()),
+        prompt_row.segments,
+        pictures=prompt_row.pictures,
     )
     return [*prompt.ids, *new], row
 
@@ -261,14 +261,14 @@ def _spell_tokens(
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     base = decode_ids(tokenizer, anchor, **plain)
-    written = [decode_ids(tokenizer, [*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
-    whole = written[-1]
+    texts = [decode_ids(tokenizer, [*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
+    whole = texts[-1]
     start = _same_beginning(base, whole)
-    ends = [max(start, _same_beginning(part, whole)) for part in written]
+    ends = [max(start, _same_beginning(part, whole)) for part in texts]
     places = []
     for number, token in enumerate(new):
         first, stop = ends[number], ends[number + 1]
-        writes = written[number + 1] != written[number] or decode_ids(tokenizer, [token], **plain)
+        writes = texts[number + 1] != texts[number] or decode_ids(tokenizer, [token], **plain)
         if stop == first and writes:
             stop = next((end for end in ends[number + 1 :] if end > stop), stop)
             if stop == first and whole[start:first].endswith(_UNKNOWN):
@@ -303,8 +303,8 @@ def _decoded(
         before, new = generated_by_decoder(model, prompt.ids, options, tensors)
         new = new if explain_end else without_end(model, tokenizer, new)
     elif isinstance(answer, str):
-        made = encode_texts(tokenizer, [answer], None, as_target=True)[0]
-        new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
+        encoding = encode_texts(tokenizer, [answer], None, as_target=True)[0]
+        new, text, offsets = encoding["input_ids"], answer, encoding.get("offset_mapping")
         before = target_prefix(model, tokenizer, new)
         if not before:  # the tokenizer added the start token, and may add others (Whisper)
             count = len(tokenizer.prefix_tokens)
@@ -317,9 +317,9 @@ def _decoded(
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
         text, places = _spell_tokens(tokenizer, before, new, 0)
         offsets = list(places)
-    known = None if offsets is None else [*[(0, 0)] * len(before), *offsets]
+    answer_offsets = None if offsets is None else [*[(0, 0)] * len(before), *offsets]
     whole, first = [*before, *new], len(before) - 1
-    row = with_answer(token_row(tokenizer, whole, text, known), len(before))
+    row = with_answer(token_row(tokenizer, whole, text, answer_offsets), len(before))
     tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([whole[:-1]])})
     ready = normalise_inputs(model, tensors)
     produced = Produced(_part(row, slice(1, None)), tuple(whole[1:]), first)

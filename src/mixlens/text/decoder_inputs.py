@@ -93,15 +93,15 @@ def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> di
         raise InvalidInput("A text has no label (all are -100). Drop the text or the labels.")
     ids = _shifted(model, tensors, labels)
     _require_visible(model, {**tensors, "labels": labels}, real)
-    made = {"decoder_input_ids": ids}
+    tensors_of_decoder = {"decoder_input_ids": ids}
     if "decoder_attention_mask" in inspect.signature(model.forward).parameters:
-        made["decoder_attention_mask"] = real.long()
+        tensors_of_decoder["decoder_attention_mask"] = real.long()
     elif not bool(real.all()):
         raise InvalidInput(
             f"labels have different lengths, but {type(model).__name__} does not accept a "
             "decoder_attention_mask. Record these texts one at a time."
         )
-    return made
+    return tensors_of_decoder
 
 
 def _shifted(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Tensor:
@@ -162,8 +162,8 @@ def _stopped_at_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> _Read:
     handle = decoder.register_forward_pre_hook(stop, with_kwargs=True)
     try:
         model(**tensors)
-    except _Read as read:
-        return read
+    except _Read as reached:
+        return reached
     except (ValueError, TypeError, RuntimeError, LookupError) as error:
         raise WrongKeys(
             f"{type(model).__name__} does not compute a decoder input from these inputs "

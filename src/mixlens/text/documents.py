@@ -68,8 +68,8 @@ def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Docu
                 (document, max(first + shift, start), min(last + shift, stop))
                 for document, first, last in documents[number]
             ]
-        rest = placed[0][1] if placed else stop
-        if text[start:rest].strip():
-            spans.append((name, start, rest))
+        text_end = placed[0][1] if placed else stop
+        if text[start:text_end].strip():
+            spans.append((name, start, text_end))
         spans += placed
     return spans

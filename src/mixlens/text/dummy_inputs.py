@@ -37,27 +37,27 @@ def stand_in_inputs(model: nn.Module) -> dict[str, Tensor]:
     accepted = inspect.signature(model.forward).parameters
     main = main_inputs(model)[0]
     towers = hasattr(config, "vision_config") and hasattr(config, "text_config")
-    made: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
     if main == "input_ids" or (towers and "input_ids" in accepted):
-        made["input_ids"] = _ids(model, generator)
+        inputs["input_ids"] = _ids(model, generator)
         if "attention_mask" in accepted:
-            made["attention_mask"] = torch.ones_like(made["input_ids"])
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     if "pixel_values" in accepted and (main == "pixel_values" or towers):
         vision = _part(config, "vision_config", "encoder")
         size = getattr(vision, "image_size", 224)
         height, width = (size, size) if isinstance(size, int) else tuple(size)
         channels = getattr(vision, "num_channels", 3)
-        made["pixel_values"] = torch.randn(1, channels, height, width, generator=generator)
+        inputs["pixel_values"] = torch.randn(1, channels, height, width, generator=generator)
     if main == "input_values":
-        made["input_values"] = torch.randn(1, 8000, generator=generator)
+        inputs["input_values"] = torch.randn(1, 8000, generator=generator)
     if main == "input_features":
         frames = 2 * int(getattr(config, "max_source_positions", 1500))
-        made["input_features"] = torch.randn(
+        inputs["input_features"] = torch.randn(
             1, int(getattr(config, "num_mel_bins", 80)), frames, generator=generator
         )
     if takes_decoder_ids(model):
-        made["decoder_input_ids"] = _ids(model, generator, decoder=True)
-    return made
+        inputs["decoder_input_ids"] = _ids(model, generator, decoder=True)
+    return inputs
 
 
 def _part(config: Any, *names: str) -> Any:

@@ -23,29 +23,29 @@ _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "specia
 def tokenise_checked(tokenizer: Any, *texts: str, **options: Any) -> Any:
     """Tokenise one text or pair of texts, and check that each column has one entry per token."""
     with tokenizer_errors(tokenizer):
-        made = tokenizer(*texts, **options)
-    _require_columns(tokenizer, made)
-    _require_row(tokenizer, made)
-    return made
+        encoding = tokenizer(*texts, **options)
+    _require_columns(tokenizer, encoding)
+    _require_row(tokenizer, encoding)
+    return encoding
 
 
 def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Tokenise `count` texts, and return the tokenizer's output and the columns of each text."""
     with tokenizer_errors(tokenizer):
-        made = tokenizer(**options)
-    _require_columns(tokenizer, made)
-    for name, column in made.items():
+        encoding = tokenizer(**options)
+    _require_columns(tokenizer, encoding)
+    for name, column in encoding.items():
         if not hasattr(column, "__len__") or isinstance(column, str) or len(column) != count:
             size = len(column) if hasattr(column, "__len__") else "no"
             raise InvalidInput(
                 f"{_describe(tokenizer)} returned {size} rows of {name} for {count} texts. Use "
                 "the tokenizer of this model."
             )
-    columns = dict(made)
+    columns = dict(encoding)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for row in rows:
         _require_row(tokenizer, row)
-    return made, rows
+    return encoding, rows
 
 
 def token_names(tokenizer: Any, ids: Sequence[int]) -> list[str]:
@@ -154,7 +154,7 @@ def encode_texts(
         words["text_pair"] = list(pairs)
     if fast:
         words["return_offsets_mapping"] = True
-    made, rows = tokenized_batch(tokenizer, len(texts), **words)
+    encoding, rows = tokenized_batch(tokenizer, len(texts), **words)
     if (
         fast and pairs is not None
     ):  # the characters of the second segment follow those of the first and a space
@@ -163,7 +163,7 @@ def encode_texts(
                 row["offset_mapping"] = [
                     (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
                     for (start, stop), segment in zip(
-                        row["offset_mapping"], made.sequence_ids(number), strict=True
+                        row["offset_mapping"], encoding.sequence_ids(number), strict=True
                     )
                 ]
     for row, text in zip(rows, texts, strict=True):
@@ -180,15 +180,15 @@ def pad_sequences(
     real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0
     fills = {"input_ids": pad, "token_type_ids": 0}
-    made = {}
+    tensors = {}
     for name, fill in fills.items():
         if name in rows[0] and (name in accepted or name == "input_ids"):
             whole = np.full(real.shape, fill, np.int64)
             whole[real] = np.fromiter(chain.from_iterable(row[name] for row in rows), np.int64)
-            made[name] = torch.from_numpy(whole)
+            tensors[name] = torch.from_numpy(whole)
     if "attention_mask" in accepted:
-        made["attention_mask"] = torch.from_numpy(real.astype(np.int64))
-    return made
+        tensors["attention_mask"] = torch.from_numpy(real.astype(np.int64))
+    return tensors
 
 
 def token_row(
@@ -222,10 +222,12 @@ def token_rows(
         TokenRow(
             tuple(map(labels.__getitem__, row)),
             text,
-            _places(own) if None not in (text, own) and len(own) == len(row) else None,
+            _places(text_offsets)
+            if None not in (text, text_offsets) and len(text_offsets) == len(row)
+            else None,
             tuple(map(marks.__getitem__, row)),
         )
-        for row, text, own in zip(rows, texts, offsets, strict=True)
+        for row, text, text_offsets in zip(rows, texts, offsets, strict=True)
     ]
 
 

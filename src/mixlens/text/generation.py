@@ -62,18 +62,20 @@ def generated_by_decoder(
     start tokens are read from the decoder's first forward pass.
     """
     row, reads = _run(model, ids, options, tensors)
-    known = [read[0].tolist() for read in reads if read is not None and len(read) == 1]
+    decoder_reads = [
+        step_ids[0].tolist() for step_ids in reads if step_ids is not None and len(step_ids) == 1
+    ]
     start = start_token(model)
-    begins = [number for number, read in enumerate(known) if read[0] == start]
-    if row[:1] == [start] or not begins or len(known) != len(reads):
+    begins = [number for number, step_ids in enumerate(decoder_reads) if step_ids[0] == start]
+    if row[:1] == [start] or not begins or len(decoder_reads) != len(reads):
         _require_read(model, reads, row[:1], row)
         if len(row) < 2:
             raise InvalidInput("The model generated nothing. Allow more tokens.")
         return row[:1], row[1:]
-    first = known[begins[-1]]
-    read = [token for step in known[begins[-1] + 1 :] for token in step]
-    detects_language = begins[:-1] in ([], [0]) and known[begins[0]] in (first, [start])
-    if not row or not detects_language or read not in (row, row[:-1]):
+    first = decoder_reads[begins[-1]]
+    step_ids = [token for step in decoder_reads[begins[-1] + 1 :] for token in step]
+    detects_language = begins[:-1] in ([], [0]) and decoder_reads[begins[0]] in (first, [start])
+    if not row or not detects_language or step_ids not in (row, row[:-1]):
         raise UnsupportedModel(
             f"{type(model).__name__}.generate split the audio into several windows, or read tokens "
             "that it did not return. Pass shorter audio and turn timestamps off, or pass the "
@@ -102,11 +104,11 @@ def _run(
             model, with_mask(model, {"input_ids": torch.tensor([list(ids)])})
         )
     decodes = takes_decoder_ids(model)
-    drawn = torch.get_rng_state() if options.get("do_sample") else None
-    require_same(prompt=tensors, options=options, **{"random states": drawn})
+    random_state = torch.get_rng_state() if options.get("do_sample") else None
+    require_same(prompt=tensors, options=options, **{"random states": random_state})
     try:
         with torch.no_grad(), _tokens_read(model, decodes) as reads:
-            made = model.generate(**tensors, **options)
+            output = model.generate(**tensors, **options)
     except MixlensError:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
@@ -114,7 +116,7 @@ def _run(
             f"{type(model).__name__}.generate rejects these options ({in_short(error)}). "
             "Change the options."
         ) from error
-    rows = getattr(made, "sequences", made)
+    rows = getattr(output, "sequences", output)
     if len(rows) != 1:
         raise InvalidInput(
             f"generate returned {len(rows)} continuations. Drop num_return_sequences, and "
@@ -146,9 +148,9 @@ def _require_read(
     """Raise an error unless `row` starts with `before`, and the model read all tokens of `row`
     except the last.
     """
-    ids = [read for read in reads if read is not None]
+    ids = [step_ids for step_ids in reads if step_ids is not None]
     is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before
-    beams = max((len(read) for read in ids), default=0)
+    beams = max((len(step_ids) for step_ids in ids), default=0)
     if is_known and beams == 1:  # a step reads one token, or all of them without a cache
         last = len(row) - 1
         whole = ids[-1] if ids[-1].shape[1] >= last else torch.cat(ids, 1)
@@ -189,9 +191,9 @@ def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     return tensors
 
 
-def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(model: Any, tokens: int, generate_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked options of `generate`. The default is greedy search."""
-    options = dict(given)
+    options = dict(generate_options)
     config = options.get("generation_config")
     check_options(model, options, config)
     if config is None:
@@ -230,26 +232,29 @@ def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> No
     it exceeds the model's positions.
     """
     decodes = takes_decoder_ids(model)
-    read = 1 if decodes else tokens
+    tokens_before = 1 if decodes else tokens
     config = options.get("generation_config")
-    for name, before in (("max_new_tokens", 0), ("max_length", read)):  # the first one applies
-        said = options if config is None or options.get(name) is not None else vars(config)
-        if said.get(name) is None:
+    for name, before in (
+        ("max_new_tokens", 0),
+        ("max_length", tokens_before),
+    ):  # the first one applies
+        source = options if config is None or options.get(name) is not None else vars(config)
+        if source.get(name) is None:
             continue
-        said[name] = count = _whole_number(name, said[name])
+        source[name] = count = _whole_number(name, source[name])
         if count > before:  # otherwise `generate` rejects it
-            require_room(model, "decoder_" if decodes else "", read, count - before)
+            require_room(model, "decoder_" if decodes else "", tokens_before, count - before)
         return
 
 
-def _whole_number(name: str, given: Any) -> int:
+def _whole_number(name: str, value: Any) -> int:
     try:
-        if isinstance(given, bool):
+        if isinstance(value, bool):
             raise TypeError
-        count = operator.index(given)
+        count = operator.index(value)
     except TypeError:
         raise InvalidInput(
-            f"{name}={given!r} is not an integer. Pass a number of tokens."
+            f"{name}={value!r} is not an integer. Pass a number of tokens."
         ) from None
     if count < 1:
         raise InvalidInput(f"{name}={count} is out of range. Pass at least 1.")
@@ -387,8 +392,8 @@ def _value(model: Any, options: Mapping[str, Any], config: Any, name: str) -> tu
 
 
 def _changing(name: str, value: Any, where: str) -> InvalidInput:
-    shown = value if isinstance(value, (str, int, float)) else type(value).__name__
+    value_text = value if isinstance(value, (str, int, float)) else type(value).__name__
     return InvalidInput(
-        f"{name}={shown!r}{where} changes the input or the computation of the model, so a "
+        f"{name}={value_text!r}{where} changes the input or the computation of the model, so a "
         "recording would differ from it. Drop it, or set it to None."
     )

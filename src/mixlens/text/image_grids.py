@@ -129,8 +129,8 @@ def _tiles(image: ImageInput, runs: Sequence[Sequence[int]]) -> list[Patches]:
     """
     marks = [_TILE.search(image.labels[max(0, run[0] - 1)]) for run in runs]
     tiles = [None if mark is None else (int(mark[1]) - 1, int(mark[2]) - 1) for mark in marks]
-    known = [tile for tile in tiles if tile is not None]
-    tall, wide = (max(tile[axis] for tile in known) + 1 for axis in (0, 1))
+    located = [tile for tile in tiles if tile is not None]
+    tall, wide = (max(tile[axis] for tile in located) + 1 for axis in (0, 1))
     grids = []
     for run, tile in zip(runs, tiles, strict=True):
         size = grid_size(len(run), image.tensors.get("pixel_values"))
@@ -179,15 +179,17 @@ def _box(processor: Any, image: ImageInput) -> Box:
 
     It is smaller than the image if the processor crops it, and larger if the processor pads it.
     """
-    own = getattr(processor, "image_processor", processor)
+    image_processor = getattr(processor, "image_processor", processor)
     mask = image.tensors.get("pixel_attention_mask")
     if isinstance(mask, Tensor) and mask.dim() == 4 and mask.shape[1] == image.count:
-        seen = mask[0, image.index].bool()
-        wide, tall = int(seen.any(0).sum()), int(seen.any(1).sum())
-        return 0.0, 0.0, seen.shape[1] / max(wide, 1), seen.shape[0] / max(tall, 1)
-    if image.size is None or not getattr(own, "do_center_crop", False):
+        is_image = mask[0, image.index].bool()
+        wide, tall = int(is_image.any(0).sum()), int(is_image.any(1).sum())
+        return 0.0, 0.0, is_image.shape[1] / max(wide, 1), is_image.shape[0] / max(tall, 1)
+    if image.size is None or not getattr(image_processor, "do_center_crop", False):
         return WHOLE
-    return _crop(image.size, dict(own.size or {}), dict(own.crop_size or {}))
+    return _crop(
+        image.size, dict(image_processor.size or {}), dict(image_processor.crop_size or {})
+    )
 
 
 def _crop(size: Size, resized: Mapping[str, Any], cropped: Mapping[str, Any]) -> Box:

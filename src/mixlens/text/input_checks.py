@@ -118,10 +118,10 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                     f"{tuple(tensors[main].shape)}. Pass one number for each token."
                 )
     if len(batches) == 2:
-        (main, rows), (other, others) = batches.items()
-        if others not in (rows, rows * books):
+        (main, rows), (other, count) = batches.items()
+        if count not in (rows, rows * books):
             raise InvalidInput(
-                f"{main} has {rows} texts, but {other} has {others}. Pass the same number of texts."
+                f"{main} has {rows} texts, but {other} has {count}. Pass the same number of texts."
             )
 
 

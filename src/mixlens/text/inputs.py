@@ -66,16 +66,16 @@ class Prepared:
 
 
 def prepare_inputs(
-    model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
+    model: nn.Module, tokenizer: Any, inputs: Any, encodings: Sequence[Encoding] | None = None
 ) -> Prepared:
     """Convert a text, a list of texts or a dict of tensors to model inputs. Other types raise an
     error.
 
     `encodings` are the tokenised texts, if they are already known.
     """
-    if isinstance(given, Mapping):
-        return _from_tensors(model, tokenizer, dict(given))
-    texts = texts_of(given)
+    if isinstance(inputs, Mapping):
+        return _from_tensors(model, tokenizer, dict(inputs))
+    texts = texts_of(inputs)
     for number, text in enumerate(texts):
         try:
             check_text(text)
@@ -89,26 +89,30 @@ def prepare_inputs(
     return _from_texts(model, tokenizer, texts, encodings)
 
 
-def texts_of(given: Any) -> list[Any]:
+def texts_of(inputs: Any) -> list[Any]:
     """Return the passed texts as a list. Their contents are not checked."""
-    if isinstance(given, str) or is_pair(given):
-        return [given]
-    wanted = "Pass a text, a list of texts or a dict of input tensors"
-    if isinstance(given, AbstractSet):
-        raise InvalidInput(f"A set has no order. {wanted}.")
-    if isinstance(given, tuple):
+    if isinstance(inputs, str) or is_pair(inputs):
+        return [inputs]
+    advice = "Pass a text, a list of texts or a dict of input tensors"
+    if isinstance(inputs, AbstractSet):
+        raise InvalidInput(f"A set has no order. {advice}.")
+    if isinstance(inputs, tuple):
         raise InvalidInput(
-            f"A tuple of {len(given)} entries is not a pair of texts. Pass several texts as a list."
+            f"A tuple of {len(inputs)} entries is not a pair of texts. "
+            "Pass several texts as a list."
         )
-    if isinstance(given, Tensor) or getattr(getattr(given, "dtype", None), "kind", "O") in "biufc":
+    if (
+        isinstance(inputs, Tensor)
+        or getattr(getattr(inputs, "dtype", None), "kind", "O") in "biufc"
+    ):
         raise InvalidInput(
-            f"{wanted}, not {type(given).__name__}. Pass token ids as {{'input_ids': ids}}."
+            f"{advice}, not {type(inputs).__name__}. Pass token ids as {{'input_ids': ids}}."
         )
-    if hasattr(given, "columns"):
-        raise InvalidInput(f"{wanted}, not a table. Pass the column that contains the texts.")
-    if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
-        raise InvalidInput(f"{wanted}, not {type(given).__name__}")
-    texts = list(given)
+    if hasattr(inputs, "columns"):
+        raise InvalidInput(f"{advice}, not a table. Pass the column that contains the texts.")
+    if isinstance(inputs, (bytes, bytearray)) or not hasattr(inputs, "__iter__"):
+        raise InvalidInput(f"{advice}, not {type(inputs).__name__}")
+    texts = list(inputs)
     if not texts:
         raise EmptyInput("No text was passed. Pass at least one.")
     return texts
@@ -205,10 +209,10 @@ def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) ->
     return token_rows(tokenizer, ids, texts, offsets)
 
 
-def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
+def _from_tensors(model: nn.Module, tokenizer: Any, inputs: dict[str, Any]) -> Prepared:
     tensors = {
         name: _copied(_to_check(as_tensor(name, value)))
-        for name, value in given.items()
+        for name, value in inputs.items()
         if value is not None
     }
     if "past_key_values" in tensors:
@@ -243,8 +247,8 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
     if labels is not None:
         tensors = normalise_inputs(model, tensors)
         return {**from_labels(model, tensors, sent(labels, entry_device(model))), **tensors}
-    given = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
-    tensors["decoder_input_ids"] = torch.full((next(given, 1), 1), start_token(model))
+    batch_sizes = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
+    tensors["decoder_input_ids"] = torch.full((next(batch_sizes, 1), 1), start_token(model))
     return tensors
 
 
@@ -253,9 +257,9 @@ def _copied(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, (list, tuple)):
-        made = map(_copied, value)
+        items = map(_copied, value)
         named = hasattr(value, "_fields")
-        return type(value)(*made) if named else type(value)(made)
+        return type(value)(*items) if named else type(value)(items)
     if isinstance(value, MutableMapping):  # such as the output of an encoder, which keeps its class
         inner = copy.copy(value)
         for name, each in value.items():

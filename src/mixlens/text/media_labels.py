@@ -55,14 +55,16 @@ def label_media(
     token, named = image_token(config), [span for span in spans if span.kind == "image"]
     for index, span in enumerate(named):
         places = [i for i in range(span.first, min(span.stop, len(row))) if ids[i] == token]
-        given = images[index] if len(images) == len(named) else None
-        size = None if given is None else image_size(given)
+        image = images[index] if len(images) == len(named) else None
+        size = None if image is None else image_size(image)
         about = ImageInput(index, len(named), places, row.labels, tensors, size)
         grids = find_grids(config, processor, about)
-        shown = {place: text for patches in grids for place, text in patches.labels().items()}
+        patch_labels = {
+            place: text for patches in grids for place, text in patches.labels().items()
+        }
         for number, place in enumerate(places):
-            labels[place] = f"{span.name} {shown.get(place, f'patch {number}')}"
-        src = image_uri(given) if given is not None else _render_image(config, processor, about)
+            labels[place] = f"{span.name} {patch_labels.get(place, f'patch {number}')}"
+        src = image_uri(image) if image is not None else _render_image(config, processor, about)
         if grids and src is not None:
             placed = tuple(patches.grid for patches in grids)
             pictures.append(Picture(src=src, name=span.name, grids=placed))
@@ -77,8 +79,10 @@ def _render_image(config: Any, processor: Any, image: ImageInput) -> str | None:
     if not isinstance(pixels, Tensor):
         return None
     if isinstance(grid, Tensor) and len(grid) == image.count:
-        own = unpacked_pixels(pixels, grid, image.index, getattr(config, "vision_config", None))
-        return None if own is None else pixels_uri(own, processor)
+        image_pixels = unpacked_pixels(
+            pixels, grid, image.index, getattr(config, "vision_config", None)
+        )
+        return None if image_pixels is None else pixels_uri(image_pixels, processor)
     if pixels.dim() == 5 and len(pixels) == 1:
         pixels = pixels[0]
     if pixels.dim() != 4 or len(pixels) != image.count:
@@ -131,19 +135,19 @@ def locate_media(
     each = tokens_per_image(config, ids, pixels, processor)
     one_for_each = isinstance(pixels, Tensor) and len(pixels) == len(rows)
     labelled, before = [], 0
-    for own, row in zip(ids.tolist(), rows, strict=True):
-        real = own[: len(row)]
+    for text_ids, row in zip(ids.tolist(), rows, strict=True):
+        real = text_ids[: len(row)]
         images = real.count(token) // each if each else int(one_for_each)
-        known = tensors
+        text_tensors = tensors
         if len(rows) > 1:  # those of this text, if each image has its own pixels
-            known = {}
+            text_tensors = {}
             if images and isinstance(pixels, Tensor):
-                known = {"pixel_values": pixels[before : before + images]}
+                text_tensors = {"pixel_values": pixels[before : before + images]}
             before += images
-        sizes = packed_sizes(config, known)
+        sizes = packed_sizes(config, text_tensors)
         counts = [tall * wide for tall, wide in sizes] if sizes else [each] * images if each else []
         spans = find_media(config, real, runs_of(real, media), counts)
-        labelled.append((label_media(config, real, row, spans, known, processor), spans))
+        labelled.append((label_media(config, real, row, spans, text_tensors, processor), spans))
     return labelled
 
 
@@ -159,6 +163,6 @@ def tokens_per_image(config: Any, ids: Tensor, pixels: Any, processor: Any) -> i
     if image is None or tiled or not isinstance(pixels, Tensor) or pixels.dim() != 4:
         return None
     is_image = ids == image
-    each, rest = divmod(int(is_image.sum()), len(pixels))
-    runs = (len(list(run)) for row in is_image.tolist() for own, run in groupby(row) if own)
-    return each if each and not rest and all(length % each == 0 for length in runs) else None
+    each, remainder = divmod(int(is_image.sum()), len(pixels))
+    runs = (len(list(run)) for row in is_image.tolist() for is_run, run in groupby(row) if is_run)
+    return each if each and not remainder and all(length % each == 0 for length in runs) else None

@@ -68,26 +68,26 @@ class MediaPrompt(Prompt):
         return overlay_media(super().divided(row), self.spans)
 
 
-def has_media(given: Any) -> bool:
+def has_media(prompt: Any) -> bool:
     """Return whether a prompt has images, audio, or tensors other than token ids and their mask."""
-    if isinstance(given, Mapping):
-        return bool(set(given) - {*_PLAIN, "text"})
-    if isinstance(given, str):
+    if isinstance(prompt, Mapping):
+        return bool(set(prompt) - {*_PLAIN, "text"})
+    if isinstance(prompt, str):
         return False
-    return isinstance(given, Sequence) and any(True for _ in media_parts(given))
+    return isinstance(prompt, Sequence) and any(True for _ in media_parts(prompt))
 
 
-def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -> MediaPrompt:
+def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) -> MediaPrompt:
     """Prepare a prompt with images or audio: its tokens and its input tensors."""
-    if isinstance(given, Mapping) and not set(_RAW) & set(given):
-        return _from_tensors(model, tokenizer, processor, given)
+    if isinstance(inputs, Mapping) and not set(_RAW) & set(inputs):
+        return _from_tensors(model, tokenizer, processor, inputs)
     if processor is None:
-        kind = next(iter(media_parts(given)), {}).get("type") or "images"
+        kind = next(iter(media_parts(inputs)), {}).get("type") or "images"
         raise MissingTokenizer(
             f"The prompt has a part of type {kind!r}, which needs the model's processor. Load "
             "the model together with its processor."
         )
-    raw = dict(given) if isinstance(given, Mapping) else _raw_chat(processor, list(given))
+    raw = dict(inputs) if isinstance(inputs, Mapping) else _raw_chat(processor, list(inputs))
     turns: Spans | None = raw.pop("turns", None)
     text = raw.get("text")
     if "videos" in raw:
@@ -109,7 +109,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
     row, spans = _located(model, tokenizer, processor, raw, tensors)
     specially, name = (
         raw.get("add_special_tokens", True),
-        TEXT if isinstance(given, Mapping) else CHAT,
+        TEXT if isinstance(inputs, Mapping) else CHAT,
     )
     prompt = MediaPrompt(tuple(ids[0].tolist()), row, specially, name, turns, tensors, spans)
     return replace(prompt, row=prompt.divided(row))
@@ -152,13 +152,13 @@ def _sound(part: Mapping[str, Any]) -> Any:
 
 
 def _from_tensors(
-    model: nn.Module, tokenizer: Any, processor: Any, given: Mapping[str, Any]
+    model: nn.Module, tokenizer: Any, processor: Any, inputs: Mapping[str, Any]
 ) -> MediaPrompt:
-    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    tensors = {name: as_tensor(name, value) for name, value in inputs.items() if value is not None}
     ids = tensors.get("input_ids")
     if not isinstance(ids, Tensor):
         raise InvalidInput(
-            f"A dict with {', '.join(given)} is not a prompt. Pass a text, the messages of a chat,"
+            f"A dict with {', '.join(inputs)} is not a prompt. Pass a text, the messages of a chat,"
             " or the input tensors of the model with input_ids."
         )
     if ids.dim() != 2 or len(ids) != 1:
@@ -238,8 +238,10 @@ def _located(
     if getattr(tokenizer, "is_fast", False):
         specially = raw.get("add_special_tokens", True)
         how = {"add_special_tokens": specially, "return_offsets_mapping": True}
-        made = tokenise_checked(tokenizer, raw["text"], **how)
-        offsets, regions = find_regions(made["input_ids"], made["offset_mapping"], ids, media)
+        encoding = tokenise_checked(tokenizer, raw["text"], **how)
+        offsets, regions = find_regions(
+            encoding["input_ids"], encoding["offset_mapping"], ids, media
+        )
         row = token_row(tokenizer, ids, raw["text"], offsets)
     else:
         row, regions = token_row(tokenizer, ids), runs_of(ids, media)
@@ -278,8 +280,8 @@ def _token_counts(
         return []
     counts = []
     for (start, stop), image in zip(places, images, strict=True):
-        made = processor(text=raw["text"][start:stop], images=[image], return_tensors="pt")
-        counts.append(int((made["input_ids"] == token).sum()))
+        processed = processor(text=raw["text"][start:stop], images=[image], return_tensors="pt")
+        counts.append(int((processed["input_ids"] == token).sum()))
     return counts
 
 
@@ -289,18 +291,18 @@ _HOW = "Pass {'type': 'image', 'image': …} with a PIL image, an array or the p
 
 def open_image(part: Mapping[str, Any]) -> Any:
     """Return the image of a message part. Local files are opened; nothing is downloaded."""
-    given = next((part[name] for name in _SOURCES if part.get(name) is not None), None)
-    if given is None:
+    source = next((part[name] for name in _SOURCES if part.get(name) is not None), None)
+    if source is None:
         other = ", ".join(name for name in part if name != "type") or "nothing"
         raise InvalidInput(f"A part of type 'image' has {other}, but no image. {_HOW}")
-    if not isinstance(given, (str, os.PathLike)):
-        return given
+    if not isinstance(source, (str, os.PathLike)):
+        return source
     try:
         from PIL import Image
 
-        with Image.open(given) as file:
+        with Image.open(source) as file:
             return file.convert("RGB")
     except ImportError:
-        raise InvalidInput(f"Pillow is not installed, so {given!r} cannot be opened.") from None
+        raise InvalidInput(f"Pillow is not installed, so {source!r} cannot be opened.") from None
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{str(given)!r:.80} is not an image file ({error}). {_HOW}") from error
+        raise InvalidInput(f"{str(source)!r:.80} is not an image file ({error}). {_HOW}") from error

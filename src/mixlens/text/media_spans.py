@@ -56,14 +56,14 @@ def find_regions(
     offsets: list[Place] = [(0, 0)] * len(ids)
     regions: list[Region] = []
     before, after = 0, 0  # tokens of the text and of the processor that are done
-    for place, own in [*enumerate(matched), (len(short), len(plain))]:
-        is_word = own is not None and (place == len(short) or short[place] not in media)
+    for place, plain_place in [*enumerate(matched), (len(short), len(plain))]:
+        is_word = plain_place is not None and (place == len(short) or short[place] not in media)
         if not is_word:
             continue
-        assert own is not None
+        assert plain_place is not None
         gap = range(after, place)
         if len(gap):
-            first, replaced = starts[gap[0]], list(places[before:own])
+            first, replaced = starts[gap[0]], list(places[before:plain_place])
             has_media = any(short[each] in media for each in gap)
             if has_media and not replaced and before:  # the placeholder is the token before
                 first, replaced = starts[gap[0] - 1], [places[before - 1]]
@@ -73,8 +73,8 @@ def find_regions(
             if has_media:
                 regions.append(Region(first, starts[place], tuple(replaced)))
         if place < len(short):
-            offsets[starts[place]] = places[own]
-        before, after = own + 1, place + 1
+            offsets[starts[place]] = places[plain_place]
+        before, after = plain_place + 1, place + 1
     return offsets, regions
 
 
@@ -101,10 +101,10 @@ def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
         min(len(plain), len(short)),
     )
     matched: list[int | None] = [*range(same), *[None] * (len(short) - same)]
-    rest = SequenceMatcher(None, plain[same:], short[same:], autojunk=False)
-    for own, place, size in rest.get_matching_blocks():
+    matcher = SequenceMatcher(None, plain[same:], short[same:], autojunk=False)
+    for plain_place, place, size in matcher.get_matching_blocks():
         for step in range(size):
-            matched[same + place + step] = same + own + step
+            matched[same + place + step] = same + plain_place + step
     return matched
 
 
@@ -127,18 +127,21 @@ def split_regions(
     `counts` contains the number of tokens of each image, if known. These numbers are needed to
     separate images that have no token in between.
     """
-    own = [region for region in regions if token in ids[region.first : region.stop]]
-    if len(counts) == len(own) or not counts:
-        return [MediaSpan(kind, number, *_whole(region)) for number, region in enumerate(own, 1)]
+    kind_regions = [region for region in regions if token in ids[region.first : region.stop]]
+    if len(counts) == len(kind_regions) or not counts:
+        return [
+            MediaSpan(kind, number, *_whole(region))
+            for number, region in enumerate(kind_regions, 1)
+        ]
     spans: list[MediaSpan] = []
-    rest = list(counts)
-    for region in own:
+    remaining = list(counts)
+    for region in kind_regions:
         inside = [i for i in range(region.first, region.stop) if ids[i] == token]
         ends: list[int] = []
-        while rest and sum(ends) + rest[0] <= len(inside):
-            ends.append(rest.pop(0))
+        while remaining and sum(ends) + remaining[0] <= len(inside):
+            ends.append(remaining.pop(0))
         if sum(ends) != len(inside):
-            return [MediaSpan(kind, n, *_whole(each)) for n, each in enumerate(own, 1)]
+            return [MediaSpan(kind, n, *_whole(each)) for n, each in enumerate(kind_regions, 1)]
         spans += _parts(region, inside, ends, kind, len(spans))
     return spans
 
@@ -155,11 +158,11 @@ def _parts(
 
     Tokens that the processor added belong to the following image, or to the last one.
     """
-    spans, first, done = [], region.first, 0
+    spans, first, tokens_before = [], region.first, 0
     each_has_one = len(region.placeholders) == len(counts)
     for index, count in enumerate(counts):
-        done += count
-        stop = region.stop if index == len(counts) - 1 else inside[done - 1] + 1
+        tokens_before += count
+        stop = region.stop if index == len(counts) - 1 else inside[tokens_before - 1] + 1
         place = region.placeholders[index] if each_has_one else _whole(region)[2]
         spans.append(MediaSpan(kind, before + index + 1, first, stop, place))
         first = stop
@@ -188,10 +191,10 @@ def audio_token(config: Any) -> int | None:
 
 def media_tokens(config: Any) -> frozenset[int]:
     """Return the ids of all tokens that stand for images, videos or audio."""
-    known = (image_token(config), video_token(config), audio_token(config))
-    return frozenset(token for token in known if token is not None)
+    token_ids = (image_token(config), video_token(config), audio_token(config))
+    return frozenset(token for token in token_ids if token is not None)
 
 
 def _first(config: Any, names: tuple[str, ...]) -> int | None:
-    known = (getattr(config, name, None) for name in names)
-    return next((token for token in known if isinstance(token, int)), None)
+    values = (getattr(config, name, None) for name in names)
+    return next((token for token in values if isinstance(token, int)), None)

@@ -61,21 +61,21 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
 def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
     """Return one audio clip of a padded batch, trimmed to its real samples."""
     mask = tensors["attention_mask"][row].bool()
-    kept = {
+    trimmed = {
         name: value[row : row + 1] if value.dim() else value
         for name, value in tensors.items()
         if isinstance(value, Tensor)
     }
     return {
         name: value[..., mask] if value.shape[-1:] == mask.shape else value
-        for name, value in kept.items()
+        for name, value in trimmed.items()
         if name != "attention_mask"
     }
 
 
 def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
     """Return one text of a batch, trimmed to its real tokens."""
-    own = {
+    text_tensors = {
         name: value[number : number + 1]
         if isinstance(value, Tensor) and value.shape[:1] == (texts,)
         else value[..., number : number + 1, :]
@@ -84,16 +84,16 @@ def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[s
         for name, value in tensors.items()
     }
     for prefix in ("", "decoder_"):
-        mask = own.get(prefix + "attention_mask")
+        mask = text_tensors.get(prefix + "attention_mask")
         if not isinstance(mask, Tensor) or mask.dim() != 2 or not _is_padding(mask):
             continue
         real = mask[0].bool()
         for name in (prefix + each for each in PER_TOKEN):
-            value = own.get(name)
+            value = text_tensors.get(name)
             if isinstance(value, Tensor) and value.dim() > 1:
                 axis = 1 if value.shape[1] == len(real) else -1
-                own[name] = value.index_select(axis, real.nonzero()[:, 0].to(value.device))
-    return own
+                text_tensors[name] = value.index_select(axis, real.nonzero()[:, 0].to(value.device))
+    return text_tensors
 
 
 def real_tokens_first(

@@ -87,12 +87,15 @@ def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
 
     If the normalisation is unknown, the range of the values is mapped linearly to [0, 1].
     """
-    own: Any = getattr(processor, "image_processor", processor)
+    image_processor: Any = getattr(processor, "image_processor", processor)
     means, deviations = (
-        np.reshape(getattr(own, name, None) or (), (-1, 1, 1))
+        np.reshape(getattr(image_processor, name, None) or (), (-1, 1, 1))
         for name in ("image_mean", "image_std")
     )
-    if getattr(own, "do_normalize", False) and len(means) == len(deviations) in (1, len(pixels)):
+    if getattr(image_processor, "do_normalize", False) and len(means) == len(deviations) in (
+        1,
+        len(pixels),
+    ):
         undone: np.ndarray = np.clip(pixels * deviations + means, 0, 1)
         return undone
     low, high = float(pixels.min()), float(pixels.max())

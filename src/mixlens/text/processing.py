@@ -18,9 +18,9 @@ from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.inputs import RAW_INPUTS
 
 
-def run_processor(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
+def run_processor(processor: Any, inputs: Any, model: nn.Module) -> dict[str, Any]:
     """Run the model's own processor, and return the input tensors."""
-    parts = dict(given) if isinstance(given, Mapping) else {"images": given}
+    parts = dict(inputs) if isinstance(inputs, Mapping) else {"images": inputs}
     if processor is None:
         raise MissingTokenizer(
             f"A dict with {' and '.join(name for name in RAW_INPUTS if name in parts)} needs the "
@@ -43,21 +43,21 @@ def run_processor(processor: Any, given: Any, model: nn.Module) -> dict[str, Any
     ):
         parts.setdefault("padding", True)  # Whisper's own default is a fixed length
     try:
-        made = processor(**parts, return_tensors="pt")
+        tensors = processor(**parts, return_tensors="pt")
     except (TypeError, ValueError, AttributeError, ImportError) as error:
         raise InvalidInput(
             f"{type(processor).__name__} rejects these {', '.join(parts)} ({error}). Check "
             "their types and shapes."
         ) from error
-    return {**made, **labels}
+    return {**tensors, **labels}
 
 
-def audio_seconds(processor: Any, given: Any) -> list[float] | None:
+def audio_seconds(processor: Any, inputs: Any) -> list[float] | None:
     """Return the duration of each waveform that the user passed, or None if it is unknown.
 
     These are the durations before padding, because a processor may pad waveforms to a fixed length.
     """
-    waves = given.get("audio") if isinstance(given, Mapping) else None
+    waves = inputs.get("audio") if isinstance(inputs, Mapping) else None
     rate = _sampling_rate(processor)
     if waves is None or not rate:
         return None
@@ -87,11 +87,11 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
     Such audio has several channels (which the processor would treat as clips), integer samples
     (which it would not scale), or a wrong sampling rate.
     """
-    wanted = _sampling_rate(processor)
-    if rate is not None and wanted and rate != wanted:
+    model_rate = _sampling_rate(processor)
+    if rate is not None and model_rate and rate != model_rate:
         raise InvalidInput(
             f"The audio has a sampling rate of {rate} Hz, but {type(processor).__name__} expects "
-            f"{wanted} Hz. Resample it, for example with scipy.signal.resample_poly."
+            f"{model_rate} Hz. Resample it, for example with scipy.signal.resample_poly."
         )
     for array in (audio, *_waveforms(audio)):
         shape = tuple(getattr(array, "shape", ()))

@@ -49,13 +49,13 @@ class Prompt:
         return replace(row, segments=token_segments(row, self.turns) or (whole,))
 
 
-def prompt_of(tokenizer: Any, given: Given) -> Prompt:
+def prompt_of(tokenizer: Any, inputs: Given) -> Prompt:
     """Tokenise a prompt and find its segments."""
-    if isinstance(given, Mapping):
-        return _from_ids(tokenizer, given)
-    if isinstance(given, (bytes, bytearray, torch.Tensor)) or not hasattr(given, "__iter__"):
+    if isinstance(inputs, Mapping):
+        return _from_ids(tokenizer, inputs)
+    if isinstance(inputs, (bytes, bytearray, torch.Tensor)) or not hasattr(inputs, "__iter__"):
         raise InvalidInput(
-            f"{type(given).__name__} is not a prompt. Pass a text, the messages of a chat, or "
+            f"{type(inputs).__name__} is not a prompt. Pass a text, the messages of a chat, or "
             f"{{'input_ids': ids}}."
         )
     if tokenizer is None:
@@ -63,15 +63,15 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
             "The model has no tokenizer, so it cannot read a prompt. Add one, or pass "
             "input_ids instead of the text."
         )
-    chat = not isinstance(given, str)
-    given = given if isinstance(given, str) else list(given)
-    media = None if isinstance(given, str) else next(media_parts(given), None)
+    chat = not isinstance(inputs, str)
+    inputs = inputs if isinstance(inputs, str) else list(inputs)
+    media = None if isinstance(inputs, str) else next(media_parts(inputs), None)
     if media is not None:
         raise InvalidInput(
             f"The chat has a part of type {media['type']!r}, which needs the model's processor. "
             "Generate or explain an answer with a model that was loaded with its processor."
         )
-    text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
+    text, turns = (inputs, None) if isinstance(inputs, str) else written_out(tokenizer, inputs)
     check_text(text)
     ids, offsets = tokenise_prompt(tokenizer, text, specially=not chat)
     row = token_row(tokenizer, ids, text, offsets)
@@ -87,10 +87,10 @@ def tokenise_prompt(
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     options = {"return_offsets_mapping": True} if fast else {}
-    made = tokenise_checked(tokenizer, text, add_special_tokens=specially, **options)
-    if not made["input_ids"]:
+    encoding = tokenise_checked(tokenizer, text, add_special_tokens=specially, **options)
+    if not encoding["input_ids"]:
         raise EmptyInput(f"The tokenizer returns no token for {text!r}. Pass a different text.")
-    return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None
+    return list(encoding["input_ids"]), list(encoding["offset_mapping"]) if fast else None
 
 
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
@@ -100,24 +100,24 @@ def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
     token comes before the answer.
     """
     before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
-    known = [
+    segments = [
         part._replace(stop=min(part.stop, prompt_tokens))
         for part in before
         if part.start < prompt_tokens
     ]
     if len(row) > prompt_tokens:
-        known.append(Segment(ANSWER, prompt_tokens, len(row)))
-    return replace(row, segments=tuple(known))
+        segments.append(Segment(ANSWER, prompt_tokens, len(row)))
+    return replace(row, segments=tuple(segments))
 
 
-def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
-    other = [name for name in given if name not in _PAIR]
-    if other or given.get("input_ids") is None:
+def _from_ids(tokenizer: Any, inputs: Mapping[str, Any]) -> Prompt:
+    other = [name for name in inputs if name not in _PAIR]
+    if other or inputs.get("input_ids") is None:
         raise InvalidInput(
             f"A dict with {', '.join(other) or 'no input_ids'} is not a prompt. Pass a text, "
             f"the messages of a chat, or {{'input_ids': ids}}."
         )
-    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    tensors = {name: as_tensor(name, value) for name, value in inputs.items() if value is not None}
     check_numbers(tensors)
     ids = tensors["input_ids"]
     mask = tensors.get("attention_mask", torch.ones_like(ids))
@@ -136,6 +136,6 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
         raise EmptyInput("The prompt is empty. Pass at least one token.")
     check_token_ids("input_ids", numbers)
     row = token_row(tokenizer, numbers.tolist())
-    seen = tuple(mask[0].bool().tolist())
-    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False, mask=seen)
+    is_real = tuple(mask[0].bool().tolist())
+    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False, mask=is_real)
     return replace(prompt, row=prompt.divided(row))

@@ -83,9 +83,9 @@ def split_segments(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     spans = _spans(row, by)
     segments = token_segments(row, spans)
     assert segments is not None
-    held = {part.name for part in segments}
+    segment_names = {part.name for part in segments}
     for name, start, stop in spans:
-        if name not in held and not isinstance(by, str):
+        if name not in segment_names and not isinstance(by, str):
             raise InvalidInput(
                 f"No token starts in segment {name!r} (characters {start} to {stop}), so it has "
                 "no scores. Make it larger, or drop it."
@@ -129,8 +129,8 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
         names.append(name if inside else ANSWER if number >= answer else OTHER)
     segments = []
     for name, places in groupby(range(len(names)), lambda place: names[place]):
-        held = list(places)
-        segments.append(Segment(name, held[0], held[-1] + 1))
+        positions = list(places)
+        segments.append(Segment(name, positions[0], positions[-1] + 1))
     return tuple(segments)
 
 
@@ -150,7 +150,9 @@ def spans_of(
     Sentences and paragraphs are only searched before the character `end`.
     """
     if not isinstance(by, str):
-        return [(name, *_span(name, given, text)) for name, given in named_parts(by)]
+        return [
+            (name, *_span(name, bounds_or_text, text)) for name, bounds_or_text in named_parts(by)
+        ]
     if by not in _PATTERNS:
         raise InvalidInput(no_such("kind of segments", by, tuple(_PATTERNS)))
     matches = list(_PATTERNS[by].finditer(text[:end]))
@@ -185,24 +187,24 @@ def _check_names(names: Sequence[Any]) -> None:
             raise InvalidInput(f"Duplicate segment name {name!r}. Give each segment its own name.")
 
 
-def _span(name: str, given: Any, text: str) -> tuple[int, int]:
-    if not isinstance(given, str):
+def _span(name: str, bounds_or_text: Any, text: str) -> tuple[int, int]:
+    if not isinstance(bounds_or_text, str):
         try:
-            start, stop = map(operator.index, given)
+            start, stop = map(operator.index, bounds_or_text)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"Segment {name!r} is {given!r}. Pass its text, or its character span "
+                f"Segment {name!r} is {bounds_or_text!r}. Pass its text, or its character span "
                 "(start, end), where end is exclusive."
             ) from error
         return start, stop
-    count = text.count(given) if given else 0
+    count = text.count(bounds_or_text) if bounds_or_text else 0
     if count != 1:
         raise InvalidInput(
             f"The text of segment {name!r} is "
             f"{'not in' if not count else f'{count} times in'} the prompt. Pass its "
             "character span (start, end) instead."
         )
-    return text.index(given), text.index(given) + len(given)
+    return text.index(bounds_or_text), text.index(bounds_or_text) + len(bounds_or_text)
 
 
 def group_tokens(

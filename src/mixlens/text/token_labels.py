@@ -50,9 +50,9 @@ def _text_rows(
     for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
         ids = ready.tensors.get(prefix + "input_ids")
         for kind, second in _SECOND_STREAMS.items() if prefix == "" else ():
-            given = ready.tensors.get(second)
-            if rows is not None and ids is not None and given is not None:
-                if ids.shape[1] + given.shape[1] == shape[1]:
+            second_ids = ready.tensors.get(second)
+            if rows is not None and ids is not None and second_ids is not None:
+                if ids.shape[1] + second_ids.shape[1] == shape[1]:
                     return _with_second(kind, second, ready.tensors, rows, int(ids.shape[1]))
         if rows is None or ids is None or ids.shape != shape:
             continue
@@ -95,10 +95,10 @@ def _other_rows(
         pixels = ready.tensors["pixel_values"]
         return [patch_row(grid, pixels[row % len(pixels)], processor) for row in range(batch)]
     seconds: Sequence[float | None] = ready.seconds or ()
-    known = seconds if len(seconds) == batch else [None] * batch
+    durations = seconds if len(seconds) == batch else [None] * batch
     return [
         frame_row(processor, ready.tensors, width, length) or TokenRow.numbered(width)
-        for length in known
+        for length in durations
     ]
 
 

@@ -117,29 +117,29 @@ def resolve_positions(indices: Sequence[int], length: int) -> list[int]:
     return places
 
 
-def to_list(given: Any, what: str) -> list[Any] | None:
+def to_list(value: Any, what: str) -> list[Any] | None:
     """Return one or several items as a list. None is returned unchanged."""
-    if given is None:
+    if value is None:
         return None
-    one = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
-    several = [given] if one else list(given)
+    one = isinstance(value, str) or not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
+    several = [value] if one else list(value)
     if not several:
         raise InvalidInput(f"The list of {what} is empty. Leave it out to select all.")
     return several
 
 
-def whole_numbers(given: Any, what: str) -> list[int] | None:
+def whole_numbers(value: Any, what: str) -> list[int] | None:
     """Return one or several integers as a list. None is returned unchanged."""
-    several = to_list(given, what)
+    several = to_list(value, what)
     return None if several is None else [_whole_number(number, what) for number in several]
 
 
-def _whole_number(given: Any, what: str) -> int:
+def _whole_number(value: Any, what: str) -> int:
     try:
-        return _index(given)
+        return _index(value)
     except TypeError:
         raise InvalidInput(
-            f"{given!r} is not an integer or a list of integers. Pass integers as {what}."
+            f"{value!r} is not an integer or a list of integers. Pass integers as {what}."
         ) from None
 
 
@@ -186,8 +186,8 @@ def positions_by_text(
     named = targets if isinstance(targets, EachText) else [targets] * len(rows)
     before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
     return tuple(
-        tuple(_find_position(target, row, known) for target in own)
-        for own, row, known in zip(named, rows, before, strict=True)
+        tuple(_find_position(target, row, text_positions) for target in text_targets)
+        for text_targets, row, text_positions in zip(named, rows, before, strict=True)
     )
 
 
@@ -198,7 +198,7 @@ def _find_position(target: int | str, row: TokenRow, first: Sequence[int]) -> in
     return position_of(target, row, range(len(row)))
 
 
-def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
+def position_of(target: int | str, row: TokenRow, positions: Sequence[int]) -> int:
     """Return the position of a measured token, given its position or its label.
 
     You can write a label as in the vocabulary (Ġvery), as displayed (·very), without its marker
@@ -206,7 +206,7 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     second match.
     """
     if isinstance(target, str):
-        position = _labelled(target, row, list(dict.fromkeys(held)))
+        position = _labelled(target, row, list(dict.fromkeys(positions)))
     else:
         try:
             (position,) = resolve_positions([_index(target)], len(row))
@@ -217,21 +217,21 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
                 f"Token {target} is out of range (0–{len(row) - 1}). The text has {len(row)}"
                 " tokens."
             ) from error
-    if position not in held:
+    if position not in positions:
         raise InvalidInput(
-            f"Target {target} was not measured. Choose one of: {', '.join(map(str, held))}."
+            f"Target {target} was not measured. Choose one of: {', '.join(map(str, positions))}."
         )
     return position
 
 
-def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
-    places = _find_label(label, row, held)
+def _labelled(label: str, row: TokenRow, positions: list[int]) -> int:
+    places = _find_label(label, row, positions)
     name, number = label, None
     if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d{0,8})", label)):
         name, number = numbered[1], int(numbered[2])
-        places = _find_label(name, row, held)
+        places = _find_label(name, row, positions)
     if not places:
-        raise InvalidInput(no_such("token", name, _list_labels(row, held), "The text has"))
+        raise InvalidInput(no_such("token", name, _list_labels(row, positions), "The text has"))
     if number is not None and number <= len(places):
         return places[number - 1]
     if number is not None or len(places) > 1:
@@ -242,7 +242,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
     return places[0]
 
 
-def _find_label(label: str, row: TokenRow, held: list[int]) -> list[int]:
+def _find_label(label: str, row: TokenRow, positions: list[int]) -> list[int]:
     """Return the positions of tokens with this label.
 
     Labels are first compared exactly, then with markers displayed as dots, then without markers,
@@ -256,14 +256,14 @@ def _find_label(label: str, row: TokenRow, held: list[int]) -> list[int]:
         lambda text: text.lstrip(_MARKS + "·").casefold(),
     )
     for reading in readings:
-        wanted = reading(label)
-        places = [i for i in held if reading(row.labels[i]) == wanted]
+        spelling = reading(label)
+        places = [i for i in positions if reading(row.labels[i]) == spelling]
         if places:
             return places
     return []
 
 
-def _list_labels(row: TokenRow, held: list[int]) -> list[str]:
+def _list_labels(row: TokenRow, positions: list[int]) -> list[str]:
     """Return the labels to list in an error message, at most 60 of them."""
-    labels = list(dict.fromkeys(row.labels[i] for i in held))
+    labels = list(dict.fromkeys(row.labels[i] for i in positions))
     return labels if len(labels) <= 60 else [*labels[:60], "…"]

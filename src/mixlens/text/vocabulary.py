@@ -46,14 +46,14 @@ def gives_token_classes(config: Any, logits: Tensor) -> bool:
 def label_id(recording: Recording, name: str | int, outputs: int) -> int:
     """Return the index of a class, given its name or its index."""
     config = recording.model.config
-    known: dict[str, int] = {
+    class_ids: dict[str, int] = {
         label: number for number, label in (getattr(config, "id2label", None) or {}).items()
     }
     if isinstance(name, str):
-        if name in known:
-            return int(known[name])
+        if name in class_ids:
+            return int(class_ids[name])
         if not name.isdigit():
-            raise InvalidInput(no_such("class", name, known, "The model has"))
+            raise InvalidInput(no_such("class", name, class_ids, "The model has"))
     if not 0 <= int(name) < outputs:
         raise InvalidInput(f"Unknown class {name}. The model has {outputs} classes.")
     return int(name)
@@ -96,9 +96,9 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
         ):
             return int(ids[0])
     parts = " ".join(token_names(tokenizer, tries[1]))
-    made = f"it is split into: {parts}" if parts else "it has no tokens at all"
+    reason = f"it is split into: {parts}" if parts else "it has no tokens at all"
     raise InvalidInput(
-        f"{word!r} is not one token of this model's vocabulary ({made}). Choose another word."
+        f"{word!r} is not one token of this model's vocabulary ({reason}). Choose another word."
     )
 
 
@@ -106,8 +106,8 @@ def word_name(recording: Recording, number: int) -> str:
     """Return the text of a token, or its id as a string if there is no tokenizer."""
     if recording.tokenizer is None:
         return str(number)
-    written = decode_ids(recording.tokenizer, [number]).strip()
-    return written or token_names(recording.tokenizer, [number])[0]
+    text = decode_ids(recording.tokenizer, [number]).strip()
+    return text or token_names(recording.tokenizer, [number])[0]
 
 
 def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
@@ -120,10 +120,10 @@ def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
     rows = vocabulary_size(model)
     if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
         return None
-    known = len(tokenizer)
-    if 0.9 * rows <= known <= rows:
+    tokens = len(tokenizer)
+    if 0.9 * rows <= tokens <= rows:
         return None
     return (
-        f"the tokenizer has {known:,} tokens but the model {rows:,}. It may belong to a "
+        f"the tokenizer has {tokens:,} tokens but the model {rows:,}. It may belong to a "
         "different model, and its tokens would then be read as other words."
     )

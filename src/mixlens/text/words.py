@@ -55,14 +55,14 @@ def words(row: TokenRow) -> Merge:
     return ranges, _merged_row(row, ranges, text, places, alone, relabel=True)
 
 
-def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
+def spans(row: TokenRow, token_ranges: Sequence[Span]) -> Merge:
     """Merge the given token ranges, and leave all other tokens separate.
 
     Return all ranges, and a `TokenRow` of the merged tokens.
     """
     ranges: list[Span] = []
     end = 0
-    for start, stop in sorted(given):
+    for start, stop in sorted(token_ranges):
         if not 0 <= start < stop <= len(row):
             raise InvalidInput(
                 f"Span ({start}, {stop}) is empty or out of range. The text has {len(row)} tokens."
@@ -144,11 +144,11 @@ def _words_of_characters(text: str, hidden: Sequence[Span]) -> list[int]:
     """Return the index of the word to which each character belongs, or -1 for spaces and special
     tokens.
     """
-    shown = list(text)
+    characters = list(text)
     for start, stop in hidden:
-        shown[start:stop] = " " * (stop - start)
+        characters[start:stop] = " " * (stop - start)
     numbers = [-1] * len(text)
-    runs = (run.span() for run in re.finditer(r"\S+", "".join(shown)))
+    runs = (run.span() for run in re.finditer(r"\S+", "".join(characters)))
     for number, (start, stop) in enumerate(
         itertools.chain.from_iterable(_without_punctuation(text, *run) for run in runs)
     ):
@@ -187,9 +187,9 @@ def _merged_row(
             start += len(covered) - len(covered.lstrip())
             stop -= len(covered) - len(covered.rstrip())
         offsets.append((start, stop))
-        shown = _printable(covered.strip())
-        keep = any(alone[a:b]) or not shown or (b - a == 1 and (not relabel or shown == _UNKNOWN))
-        labels.append(" ".join(row.labels[a:b]) if keep else shown)
+        label = _printable(covered.strip())
+        keep = any(alone[a:b]) or not label or (b - a == 1 and (not relabel or label == _UNKNOWN))
+        labels.append(" ".join(row.labels[a:b]) if keep else label)
     special = tuple(all(alone[a:b]) for a, b in ranges)
     segments = _merged_segments(row, ranges, [text[start:stop].isspace() for start, stop in places])
     if row.text is None or row.offsets is None:
@@ -286,9 +286,9 @@ def _byte_alphabet() -> dict[str, int]:
     Printable Latin-1 characters stand for themselves; all other bytes use code points from 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
+    other_bytes = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {
-        chr(256 + i): byte for i, byte in enumerate(others)
+        chr(256 + i): byte for i, byte in enumerate(other_bytes)
     }
 
 

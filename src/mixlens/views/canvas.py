@@ -33,7 +33,7 @@ def apply_style(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
     """Decorate a drawing function to use the mixlens style. rcParams are restored afterwards."""
 
     @functools.wraps(draw)
-    def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
+    def draw_styled(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
         try:
             import matplotlib as mpl
         except ImportError as error:
@@ -41,7 +41,7 @@ def apply_style(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
         with mpl.rc_context(RC):
             return draw(*args, **kwargs)
 
-    return drawn
+    return draw_styled
 
 
 @apply_style
@@ -149,9 +149,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: 
     extra: dict[str, Any] = (
         {"dpi": dots_per_inch} if kind == "png" else {"metadata": {_DATE[kind]: None}}
     )
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=kind, **extra)
-    Path(path).write_bytes(drawn.getvalue())
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, **extra)
+    Path(path).write_bytes(buffer.getvalue())
 
 
 _DATE = {

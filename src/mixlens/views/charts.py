@@ -120,17 +120,17 @@ def inline_svg(figure: Figure, title: str) -> str:
     import matplotlib as mpl
 
     mpl.rcParams["svg.fonttype"] = "none"  # inside `apply_style`; text uses the fonts of the page
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = drawn.getvalue()
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
     text = text.replace(LIGHT["ink"], "currentColor")
     for name in ("quiet", "line"):
         text = text.replace(LIGHT[name], f"var(--{name}, {LIGHT[name].upper()})")
-    own = re.sub(r"\W+", "-", title.lower())[:40]
-    text = re.sub(r'\bid="', f'id="{own}-', text)
-    text = re.sub(r"url\(#", f"url(#{own}-", text)
-    text = re.sub(r'href="#', f'href="#{own}-', text)
+    prefix = re.sub(r"\W+", "-", title.lower())[:40]
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r"url\(#", f"url(#{prefix}-", text)
+    text = re.sub(r'href="#', f'href="#{prefix}-', text)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     size = f"width:100%;max-width:{float(_size(text)[0]) * 4 / 3:.0f}px;height:auto"

@@ -41,20 +41,22 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
     Each row is scaled by its largest score.
     """
     scores = np.stack(list(comparison.scores.values()))
-    others = np.isin(np.arange(scores.shape[1]), comparison.others)
-    sizes = np.abs(np.where(others, scores, 0))
+    is_other = np.isin(np.arange(scores.shape[1]), comparison.others)
+    sizes = np.abs(np.where(is_other, scores, 0))
     relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
-    relative[:, ~others] = np.nan  # the target itself would dominate the rest
-    shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
+    relative[:, ~is_other] = np.nan  # the target itself would dominate the rest
+    source_places = np.sort(
+        np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most]
+    )
     labels = token_labels(comparison.row or TokenRow(comparison.sources))
-    left_out = len(labels) > len(shown)
-    across, down = side(len(shown), 0.22), side(len(scores), 0.2)
+    left_out = len(labels) > len(source_places)
+    across, down = side(len(source_places), 0.22), side(len(scores), 0.2)
     figure, (axes,) = panels(1, width=across + 3.0, height=down + 1.7)
     signed = bool((scores < 0).any())
     heat_map(
-        relative[:, shown],
+        relative[:, source_places],
         list(comparison.scores),
-        [f"{i} {labels[i]}" if left_out else labels[i] for i in shown],
+        [f"{i} {labels[i]}" if left_out else labels[i] for i in source_places],
         x_label="source token",
         y_label="",
         scale=(-1 if signed else 0, 1),
@@ -62,9 +64,9 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
         colour_bar="score / largest of its row",
         axes=axes,
     )
-    rest = f", {len(shown)} of {len(labels)} sources" if left_out else ""
-    own = "" if comparison.own_source is None else ", without the target itself"
-    return figure, f"each row by its largest score{own}{rest}"
+    ending = f", {len(source_places)} of {len(labels)} sources" if left_out else ""
+    without_target = "" if comparison.own_source is None else ", without the target itself"
+    return figure, f"each row by its largest score{without_target}{ending}"
 
 
 def _agreement(comparison: Comparison) -> tuple[Figure, str]:

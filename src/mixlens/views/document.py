@@ -70,8 +70,8 @@ def table(
     head = "".join(f'<th scope="col"{kind}>{breakable(text)}</th>' for text in heads)
     lines = []
     for name, *cells in (list(row) for row in rows):
-        shown = "".join(f"<td{kind}>{escape(text)}</td>" for text in cells)
-        lines.append(f'<tr><th scope="row">{escape(name)}</th>{shown}</tr>')
+        row_cells = "".join(f"<td{kind}>{escape(text)}</td>" for text in cells)
+        lines.append(f'<tr><th scope="row">{escape(name)}</th>{row_cells}</tr>')
     inside = "\n".join(lines)
     return (
         f'<div class="wide" role="region" aria-label="{escape(label)}" tabindex="0"><table><thead>'

@@ -58,8 +58,10 @@ def bars(
         values = np.array([heights.get(name, np.nan) for name in categories])
         ends = None
         if intervals and series in intervals:
-            given = np.array([intervals[series].get(name, (np.nan, np.nan)) for name in categories])
-            ends = np.abs(np.stack([values - given[:, 0], given[:, 1] - values]))
+            interval_ends = np.array(
+                [intervals[series].get(name, (np.nan, np.nan)) for name in categories]
+            )
+            ends = np.abs(np.stack([values - interval_ends[:, 0], interval_ends[:, 1] - values]))
         axes.bar(
             places + (number - (len(groups) - 1) / 2) * width,
             values,
@@ -184,10 +186,10 @@ def scatter(
     of_group = np.array([""] * len(xs) if groups is None else list(groups))
     styles = styles_of(list(dict.fromkeys(of_group.tolist())))
     for name, style in styles.items():
-        chosen = of_group == name
+        in_group = of_group == name
         axes.scatter(
-            xs[chosen],
-            ys[chosen],
+            xs[in_group],
+            ys[in_group],
             s=7,
             alpha=0.5,
             label=name,

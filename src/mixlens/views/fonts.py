@@ -50,13 +50,13 @@ def _codes(text: str) -> frozenset[int]:
 
 
 @cache
-def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
+def _cover(characters: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
     """Return a small set of font families that covers the characters, and the characters that no
     font covers.
 
     The families are found by a greedy search.
     """
-    families, missing, region = [FONT], wanted - _characters(_own_font()), _region(wanted)
+    families, missing, region = [FONT], characters - _characters(_own_font()), _region(characters)
     while missing:
         family, path = max(
             _other_fonts(),

@@ -47,13 +47,13 @@ def heat_map(
     figure in inches.
     """
     array = np.asarray(values, float)
-    own = axes is None
+    is_own_figure = axes is None
     size = width or side(array.shape[1]) + _MARGIN, side(array.shape[0]) + _MARGIN
     figure, axes = axes_or_new(axes, *size)
     signed = bool((array < 0).any()) if signed is None else signed
     image = draw_matrix(axes, array, _limits(array, scale, signed), signed)
     finish(axes, title)
-    inches = (size[0] - _MARGIN, size[1] - _MARGIN) if own else _panel_inches(axes)
+    inches = (size[0] - _MARGIN, size[1] - _MARGIN) if is_own_figure else _panel_inches(axes)
     name_axis(axes, "x", columns, x_label, inches[0])
     name_axis(axes, "y", rows, y_label, inches[1])
     if colour_bar is not None:

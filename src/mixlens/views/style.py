@@ -171,11 +171,11 @@ def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
     Measures have their own styles. If other series are drawn together with measures, they get
     styles that no measure uses.
     """
-    own = measure_styles()
-    others = [name for name in names if name not in own]
-    first = len(own) if len(others) < len(names) else 0
-    placed = {name: series_style(first + number) for number, name in enumerate(others)}
-    return {name: own.get(name) or placed[name] for name in names}
+    fixed_styles = measure_styles()
+    other_names = [name for name in names if name not in fixed_styles]
+    first = len(fixed_styles) if len(other_names) < len(names) else 0
+    placed = {name: series_style(first + number) for number, name in enumerate(other_names)}
+    return {name: fixed_styles.get(name) or placed[name] for name in names}
 
 
 def css() -> str:

@@ -81,7 +81,9 @@ def numbers(
 
     There are several tables if the sources do not fit the width.
     """
-    labels, names = [[printable(each) for each in given] for given in (rows, columns)]
+    labels, names = [
+        [printable(each) for each in names_of_axis] for names_of_axis in (rows, columns)
+    ]
     cell = max(_NUMBER, *(max(map(len, [*name.split(), ""])) for name in names)) + 2
     tables: list[Table] = []
     for block in blocks(len(names), (width - _widest(labels) - 2) // cell):
@@ -99,26 +101,26 @@ def by_layer(
     scores: np.ndarray,
     layers: Sequence[int],
     sources: Sequence[str],
-    read: np.ndarray,
+    target_scores: np.ndarray,
     name: str,
     width: int,
     places: Sequence[int] | None = None,
 ) -> list[Table]:
     """Return tables for one target, with one row per source and one column per layer.
 
-    Each layer is scaled by its own largest score. `read` contains the aggregated scores, and `name`
-    is the header of the column that shows them. `places` are the sources to show, by default all of
-    them. There are several tables if the layers do not fit the width.
+    Each layer is scaled by its own largest score. `target_scores` contains the aggregated scores,
+    and `name` is the header of the column that shows them. `places` are the sources to show, by
+    default all of them. There are several tables if the layers do not fit the width.
     """
     places = range(len(sources)) if places is None else places
     labels = [printable(sources[place]) for place in places]
     positions = len(str(len(sources) - 1)) + 1
-    used = positions + min(_LONGEST, max(_widest(labels), len("source"))) + 1
-    used += max(_NUMBER, len(name)) + 1
+    label_width = positions + min(_LONGEST, max(_widest(labels), len("source"))) + 1
+    label_width += max(_NUMBER, len(name)) + 1
     largest = np.nanmax(np.abs(scores), axis=-1) if scores.size else np.zeros(len(layers))
     cell = max(2, *(len(str(layer)) for layer in layers)) + 1
     tables: list[Table] = []
-    for block in blocks(len(layers), (width - used) // cell):
+    for block in blocks(len(layers), (width - label_width) // cell):
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("", justify="right", style="dim", no_wrap=True)
         table.add_column("source", no_wrap=True, style="bold", max_width=_LONGEST)
@@ -127,7 +129,7 @@ def by_layer(
             table.add_column(str(layers[place]), no_wrap=True)
         for column, label in zip(places, labels, strict=True):
             cells = [shade(float(scores[i, column]), float(largest[i])) for i in block]
-            value = number(read[column]) if not tables else ""
+            value = number(target_scores[column]) if not tables else ""
             table.add_row(str(column), escape_markup(label), value, *cells)
         tables.append(table)
     return tables

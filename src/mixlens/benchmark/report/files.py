@@ -64,8 +64,8 @@ def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
 
     fields = [(name, pa.string()) for name in ("example", "group", "evaluation", "measure")]
     schema = pa.schema([*fields, ("value", pa.float64()), ("observation", pa.string())])
-    written = io.BytesIO()
-    with pq.ParquetWriter(written, schema) as writer:  # type: ignore[no-untyped-call]
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, schema) as writer:  # type: ignore[no-untyped-call]
         for piece in entries:
             rows = [
                 {
@@ -80,17 +80,17 @@ def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
             ]
             if rows:
                 writer.write_table(pa.Table.from_pylist(rows, schema))
-    return written.getvalue()
+    return buffer.getvalue()
 
 
-def _value(seen: Any) -> float:
-    if isinstance(seen, Mapping):
-        seen = seen.get("value", math.nan)
-    return float(seen) if isinstance(seen, (int, float)) else math.nan
+def _value(observation: Any) -> float:
+    if isinstance(observation, Mapping):
+        observation = observation.get("value", math.nan)
+    return float(observation) if isinstance(observation, (int, float)) else math.nan
 
 
-def _format_row(seen: Any) -> str:
-    return json.dumps(plain(_shorten(seen), finite=True), ensure_ascii=False)
+def _format_row(observation: Any) -> str:
+    return json.dumps(plain(_shorten(observation), finite=True), ensure_ascii=False)
 
 
 def _shorten(value: Any) -> Any:
@@ -108,10 +108,10 @@ def _shorten(value: Any) -> Any:
 
 
 def _errors(ranking: Ranking) -> str:
-    written = io.StringIO()
-    table = csv.writer(written)
+    buffer = io.StringIO()
+    table = csv.writer(buffer)
     table.writerow(["example", "measure", "evaluation", "reason"])
     table.writerows(
         [error.example, error.measure, error.evaluation, error.reason] for error in ranking.errors
     )
-    return written.getvalue()
+    return buffer.getvalue()

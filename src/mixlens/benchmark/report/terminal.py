@@ -27,14 +27,14 @@ def show(ranking: Ranking, console: Console) -> None:
     for part in _parts([*first, *_evaluations(ranking)], len(first), console.width):
         console.print(part)
         console.print()
-    used = {
+    signs = {
         sign
         for marks in ranking.marks.values()
         for mark in marks.values()
         for sign in wording.signs(mark)
     }
     for sign, meaning in wording.LEGEND.items():
-        if sign in used:
+        if sign in signs:
             console.print(f"{sign} {meaning}", style="dim", markup=False)
     for name, result in ranking.of_model.items():
         console.print(

@@ -48,7 +48,7 @@ def run(
     tables = {
         f"{name}_{key}": table for name, part in parts.items() for key, table in part.tables.items()
     }
-    drawn = {
+    plots = {
         f"{name}_{key}": figure
         for name, part in parts.items()
         for key, figure in part.figures.items()
@@ -63,4 +63,4 @@ def run(
         for name, part in parts.items()
         for f in part.findings
     ]
-    return Outcome(tables, drawn, measured, findings, parts["fig2a"].skipped)
+    return Outcome(tables, plots, measured, findings, parts["fig2a"].skipped)

@@ -38,7 +38,7 @@ def run(
 
     `folds` is the number of cross-validation folds.
     """
-    seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
+    observations, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     naive = min(
         (float(values.min()) for name, values in layers.items() if name.startswith("naive")),
@@ -60,5 +60,5 @@ def run(
         {"fig11": figure},
         {"smallest rate of a layer, naive": naive},
         [finding],
-        seen.skipped,
+        observations.skipped,
     )

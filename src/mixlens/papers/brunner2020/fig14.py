@@ -38,12 +38,12 @@ def run(
     """Train one probe for each layer and offset. `folds` is the number of cross-validation
     folds.
     """
-    seen = setting.observe({"states": token_identifiability.observe})
+    observations = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     layers, chance = {}, {}
     for offset in setting.track(OFFSETS):
         details = token_identifiability.conclude(
-            seen.answers["states"], offset=offset, **options
+            observations.answers["states"], offset=offset, **options
         ).details
         layers[f"{offset:+d}"], chance[f"{offset:+d}"] = (
             np.asarray(details["layers"]),
@@ -76,6 +76,6 @@ def run(
         {"fig14": figure},
         {},
         findings,
-        seen.skipped,
+        observations.skipped,
         f"Chance: {chance['+1']:.3f}.",
     )

@@ -32,10 +32,10 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
     `probes` is the number of random probes for each source token in Hidden Token Attribution. If
     `probes` is None, the attribution is computed exactly.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
-    details = context_contribution.conclude(seen.answers["shares"], reach=reach).details
+    details = context_contribution.conclude(observations.answers["shares"], reach=reach).details
     places, around = (
         np.asarray(details["offsets"]),
         {key: np.asarray(details[f"cls_around_{key}"]) for key in ("cls", "sep")},
@@ -48,10 +48,10 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
     figure, axes = figures.panels(2, columns=2, width=5.6, height=0.3 * len(layers) + 1.8)
     rows = []
     for place, (key, values) in zip(axes, around.items(), strict=True):
-        shown = ~np.isnan(values).all(0)
-        labels = [f"{offset:+d}" for offset in places[shown]]
+        has_values = ~np.isnan(values).all(0)
+        labels = [f"{offset:+d}" for offset in places[has_values]]
         figures.heat_map(
-            values[:, shown],
+            values[:, has_values],
             layers,
             labels,
             title=f"around [{key.upper()}]",
@@ -67,19 +67,23 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
                 "contribution": float(values[layer, i]),
             }
             for layer in range(len(values))
-            for i in np.flatnonzero(shown)
+            for i in np.flatnonzero(has_values)
         ]
     last, centre = around["sep"][-1], int(np.flatnonzero(places == 0)[0])
     at, away = (
         float(np.nanmean(last[centre - 1 : centre + 2])),
         float(np.nanmean(np.delete(last, range(centre - 1, centre + 2)))),
     )
-    known = at == at and away == away
+    is_decided = at == at and away == away
     finding = Finding(
         "in the last layer [CLS] takes more from around [SEP] than from further away",
-        at > away if known else None,
+        at > away if is_decided else None,
         f"{at:.4f} against {away:.4f} for each token",
     )
     return Outcome(
-        {"contributions": pd.DataFrame(rows)}, {"fig18": figure}, {}, [finding], seen.skipped
+        {"contributions": pd.DataFrame(rows)},
+        {"fig18": figure},
+        {},
+        [finding],
+        observations.skipped,
     )

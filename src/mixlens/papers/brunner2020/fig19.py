@@ -32,15 +32,15 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome:
     """Plot, for each text, the `words` words whose own contribution changes most between layers."""
-    seen = setting.observe({"maps": partial(_maps, probes=probes, seed=setting.seed)})
-    drawn, rows = {}, []
-    for number, (labels, scores) in enumerate(seen.answers["maps"], 1):
-        own = np.diagonal(scores, axis1=1, axis2=2)
-        chosen = sorted(np.argsort(own[0] - own[-1])[-words:])
+    observations = setting.observe({"maps": partial(_maps, probes=probes, seed=setting.seed)})
+    plots, rows = {}, []
+    for number, (labels, scores) in enumerate(observations.answers["maps"], 1):
+        self_scores = np.diagonal(scores, axis1=1, axis2=2)
+        targets = sorted(np.argsort(self_scores[0] - self_scores[-1])[-words:])
         figure, places = figures.panels(
-            len(chosen), columns=len(chosen), width=3.6, height=0.22 * len(labels) + 1.4
+            len(targets), columns=len(targets), width=3.6, height=0.22 * len(labels) + 1.4
         )
-        for place, target in zip(places, chosen, strict=True):
+        for place, target in zip(places, targets, strict=True):
             layers = [str(layer) for layer in range(len(scores))]
             figures.heat_map(
                 scores[:, target].T,
@@ -62,8 +62,8 @@ def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome
                 for layer in range(len(scores))
                 for i, label in enumerate(labels)
             ]
-        drawn[f"text{number}"] = figure
-    return Outcome({"contributions": pd.DataFrame(rows)}, drawn, {}, [], seen.skipped)
+        plots[f"text{number}"] = figure
+    return Outcome({"contributions": pd.DataFrame(rows)}, plots, {}, [], observations.skipped)
 
 
 def _maps(case: Case, *, probes: int | None, seed: int) -> tuple[list[str], Any]:

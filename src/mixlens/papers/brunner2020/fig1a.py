@@ -35,9 +35,9 @@ def run(setting: Setting) -> Outcome:
 
     There is one point per text.
     """
-    seen = setting.observe({"texts": _observe})
+    observations = setting.observe({"texts": _observe})
     table = (
-        pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")
+        pd.DataFrame(observations.answers["texts"]).sort_values("tokens").dropna(subset="r")
     )  # a single token has no correlation
     short, long = table[table.tokens <= table.d_head], table[table.tokens > table.d_head]
     findings = [
@@ -67,7 +67,7 @@ def run(setting: Setting) -> Outcome:
         "Without position embeddings (rotary models) a word that occurs twice has one value vector"
         " in the first layer: r is below 1 then."
     )
-    return Outcome({"by_text": table}, {"fig1a": figure}, {}, findings, seen.skipped, notes)
+    return Outcome({"by_text": table}, {"fig1a": figure}, {}, findings, observations.skipped, notes)
 
 
 def _observe(case: Case) -> dict[str, float]:

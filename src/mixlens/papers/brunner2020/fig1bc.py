@@ -38,8 +38,8 @@ SIDES = ("raw", "effective")
 
 def run(setting: Setting) -> Outcome:
     """Return the means of raw and of effective attention over all texts."""
-    seen = setting.observe({"texts": _observe})
-    texts = seen.answers["texts"]
+    observations = setting.observe({"texts": _observe})
+    texts = observations.answers["texts"]
     weight = np.array([text["targets"] for text in texts], float)
     means = {
         side: (
@@ -69,7 +69,7 @@ def run(setting: Setting) -> Outcome:
     smaller = (
         peaks["effective"] < 0.9 * peaks["raw"] if longest > d_head and peaks["raw"] > 0 else None
     )
-    shown = (
+    numbers = (
         f"raw {peaks['raw']:.3f}, effective {peaks['effective']:.3f}; longest text {longest}"
         f" tokens, d_head {d_head}"
     )
@@ -80,10 +80,10 @@ def run(setting: Setting) -> Outcome:
         {},
         [
             Finding(
-                "the peak of attention to [SEP] is smaller in effective attention", smaller, shown
+                "the peak of attention to [SEP] is smaller in effective attention", smaller, numbers
             )
         ],
-        seen.skipped,
+        observations.skipped,
     )
 
 
@@ -105,9 +105,9 @@ def _observe(case: Case) -> dict[str, object]:
             [scores[..., kinds == kind].sum(-1).mean(-1) for kind in range(3)], -1
         )
         to = scores[..., separators].sum(-1)  # layer, head, target
-        for name, chosen in (("sep", separators), ("other", ~separators)):
+        for name, mask in (("sep", separators), ("other", ~separators)):
             observation[f"{side} from {name}"] = (
-                to[..., chosen].mean(-1) if chosen.any() else np.full(to.shape[:2], np.nan)
+                to[..., mask].mean(-1) if mask.any() else np.full(to.shape[:2], np.nan)
             )
     return observation
 
@@ -117,9 +117,9 @@ def _to_separator(observations: list[dict[str, object]]) -> pd.DataFrame:
     means = {}
     for column in columns:
         stacked = np.stack([np.asarray(text[column], float) for text in observations])
-        known = ~np.isnan(stacked)
-        means[column] = np.where(known, stacked, 0).sum(0) / np.where(
-            known.any(0), known.sum(0), np.nan
+        is_number = ~np.isnan(stacked)
+        means[column] = np.where(is_number, stacked, 0).sum(0) / np.where(
+            is_number.any(0), is_number.sum(0), np.nan
         )
     shape = means[columns[0]].shape
     return pd.DataFrame(

@@ -40,10 +40,10 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     `probes` is the number of random probes for each source token in Hidden Token Attribution. If
     `probes` is None, the attribution is computed exactly.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
-    tags = context_contribution.conclude(seen.answers["shares"]).details["tags"]
+    tags = context_contribution.conclude(observations.answers["shares"]).details["tags"]
     if not tags:
         raise InvalidInput(
             "No token has a part-of-speech tag. Use tagged data, such as a CoNLL-U file."
@@ -64,18 +64,18 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
         )
         for name, group in (("content", CONTENT), ("function", FUNCTION))
     }
-    known = all(value == value for value in means.values())
-    shown = f"last layer: {means['content']:.3f} against {means['function']:.3f}"
+    is_decided = all(value == value for value in means.values())
+    numbers = f"last layer: {means['content']:.3f} against {means['function']:.3f}"
     finding = Finding(
         "nouns, verbs and adjectives keep more of themselves than function words",
-        means["content"] > means["function"] if known else None,
-        shown,
+        means["content"] > means["function"] if is_decided else None,
+        numbers,
     )
-    drawn = {"by_layer": figures.lines(medians, title="own contribution, median", y_label="share")}
-    drawn["last_layer"] = figures.boxes(
+    plots = {"by_layer": figures.lines(medians, title="own contribution, median", y_label="share")}
+    plots["last_layer"] = figures.boxes(
         {tag: values[-1] for tag, values in tags.items()},
         x_label="",
         y_label="share",
         title="last layer",
     )
-    return Outcome({"by_layer": table}, drawn, {}, [finding], seen.skipped)
+    return Outcome({"by_layer": table}, plots, {}, [finding], observations.skipped)

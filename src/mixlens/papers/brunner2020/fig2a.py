@@ -42,7 +42,7 @@ def run(
     folds: int = 10,
 ) -> Outcome:
     """Test each probe with each metric. `folds` is the number of cross-validation folds."""
-    seen, layers = paper.rates(setting, probes, metrics, folds=folds)
+    observations, layers = paper.rates(setting, probes, metrics, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     figure = figures.lines(
         layers, x=table.layer, title="token identifiability", y_label="share of tokens identified"
@@ -52,7 +52,9 @@ def run(
             float(layers["linear, cosine"][-1]) if "linear, cosine" in layers else float("nan")
         )
     }
-    return Outcome({"by_layer": table}, {"fig2a": figure}, measured, findings(layers), seen.skipped)
+    return Outcome(
+        {"by_layer": table}, {"fig2a": figure}, measured, findings(layers), observations.skipped
+    )
 
 
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:

@@ -35,12 +35,12 @@ def run(
 
     `folds` is the number of cross-validation folds.
     """
-    seen = setting.observe({"states": token_identifiability.observe})
+    observations = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     cross = np.asarray(
-        token_identifiability.conclude(seen.answers["states"], across=True, **options).details[
-            "cross"
-        ]
+        token_identifiability.conclude(
+            observations.answers["states"], across=True, **options
+        ).details["cross"]
     )
     rows = [
         {"trained on": a, "tested on": b, "rate": float(cross[a, b])}
@@ -51,7 +51,7 @@ def run(
         f"trained on {layer}": cross[layer]
         for layer in sorted({1, len(cross) // 2, len(cross) - 1})
     }
-    drawn = {
+    plots = {
         "fig2b": figures.lines(
             lines,
             x=range(len(cross)),
@@ -74,4 +74,4 @@ def run(
         Finding("the probe of the first layer fails at the top", first < 0.7, f"{first:.2f}"),
     ]
     measured = {"trained and tested on the last layer": float(cross[-1, -1])}
-    return Outcome({"rates": pd.DataFrame(rows)}, drawn, measured, findings, seen.skipped)
+    return Outcome({"rates": pd.DataFrame(rows)}, plots, measured, findings, observations.skipped)

@@ -44,13 +44,15 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     `probes` is the number of random probes for each source token in Hidden Token Attribution. If
     `probes` is None, the attribution is computed exactly.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     shares = np.concatenate(
-        [np.asarray(text["own"]) for text in seen.answers["shares"]], 1
+        [np.asarray(text["own"]) for text in observations.answers["shares"]], 1
     )  # layer, token
-    quartiles = np.asarray(context_contribution.conclude(seen.answers["shares"]).details["own"]).T
+    quartiles = np.asarray(
+        context_contribution.conclude(observations.answers["shares"]).details["own"]
+    ).T
     table = pd.DataFrame(
         {
             "layer": np.arange(len(shares)),
@@ -72,4 +74,6 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     )
     groups = {str(layer): values for layer, values in enumerate(shares)}
     figure = figures.boxes(groups, title="own contribution of every token", y_label="share")
-    return Outcome({"by_layer": table}, {"fig3a": figure}, measured, [finding], seen.skipped)
+    return Outcome(
+        {"by_layer": table}, {"fig3a": figure}, measured, [finding], observations.skipped
+    )

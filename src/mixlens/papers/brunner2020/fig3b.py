@@ -33,11 +33,11 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
     it is computed exactly.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     layers = np.asarray(
-        context_contribution.conclude(seen.answers["shares"]).details["not_largest"]
+        context_contribution.conclude(observations.answers["shares"]).details["not_largest"]
     )
     table = pd.DataFrame({"layer": np.arange(len(layers)), "share": layers})
     measured = {
@@ -55,4 +55,6 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
         title="tokens that are not their own largest contributor",
         y_label="share",
     )
-    return Outcome({"by_layer": table}, {"fig3b": figure}, measured, [finding], seen.skipped)
+    return Outcome(
+        {"by_layer": table}, {"fig3b": figure}, measured, [finding], observations.skipped
+    )

@@ -32,10 +32,10 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
     it is computed exactly.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
-    details = context_contribution.conclude(seen.answers["shares"]).details
+    details = context_contribution.conclude(observations.answers["shares"]).details
     groups = np.asarray(details["by_distance"])
     context = groups / groups.sum(1, keepdims=True)
     names = [
@@ -47,12 +47,14 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
             **{name: context[:, i] for i, name in enumerate(names)},
         }
     )
-    chosen = sorted({0, (len(groups) - 1) // 2, len(groups) - 1})
-    offsets = {f"layer {layer}": np.asarray(details["by_offset_total"])[layer] for layer in chosen}
+    layer_numbers = sorted({0, (len(groups) - 1) // 2, len(groups) - 1})
+    offsets = {
+        f"layer {layer}": np.asarray(details["by_offset_total"])[layer] for layer in layer_numbers
+    }
     places = np.asarray(details["offsets"])
     by_offset = pd.DataFrame({"offset": places, **offsets})
     near = places != 0
-    drawn = {
+    plots = {
         "by_distance": figures.stack_bars(
             {name: context[:, i] for i, name in enumerate(names)},
             x=table.layer,
@@ -79,5 +81,5 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
         ),
     ]
     return Outcome(
-        {"by_distance": table, "by_offset": by_offset}, drawn, {}, findings, seen.skipped
+        {"by_distance": table, "by_offset": by_offset}, plots, {}, findings, observations.skipped
     )

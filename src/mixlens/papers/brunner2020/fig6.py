@@ -27,15 +27,17 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting, *, layer: int | None = None, head: int | None = None) -> Outcome:
     """Plot one attention head. By default, plot the head with the largest null attention."""
-    seen = setting.observe({"maps": _maps})
-    raw, null, labels, special = max(seen.answers["maps"], key=lambda answer: len(answer[2]))
+    observations = setting.observe({"maps": _maps})
+    raw, null, labels, special = max(
+        observations.answers["maps"], key=lambda answer: len(answer[2])
+    )
     sizes = (null**2).sum((-1, -2)) / (raw**2).sum((-1, -2))
     at = divmod(int(sizes.argmax()), sizes.shape[1])
     at = (at[0] if layer is None else layer, at[1] if head is None else head)
-    shown = {"raw": raw[at], "effective": raw[at] - null[at], "null": null[at]}
+    maps = {"raw": raw[at], "effective": raw[at] - null[at], "null": null[at]}
     size = min(0.16 * len(labels) + 2, WIDEST)
     figure, places = figures.panels(3, columns=3, width=size, height=size)
-    for place, (name, values) in zip(places, shown.items(), strict=True):
+    for place, (name, values) in zip(places, maps.items(), strict=True):
         figures.heat_map(
             values,
             labels,
@@ -48,19 +50,21 @@ def run(setting: Setting, *, layer: int | None = None, head: int | None = None) 
             place.tick_params(axis="y", left=False, labelleft=False)
     rows = [
         {"map": name, "target": target, "source": source, "weight": float(values[target, source])}
-        for name, values in shown.items()
+        for name, values in maps.items()
         for target in range(len(labels))
         for source in range(len(labels))
     ]
-    share = float(abs(shown["null"]).mean())
-    on_special = float(abs(shown["null"][:, special]).mean()) if special else float("nan")
+    share = float(abs(maps["null"]).mean())
+    on_special = float(abs(maps["null"][:, special]).mean()) if special else float("nan")
     finding = Finding(
         "null attention lies on special tokens",
         on_special > share if special and share > 1e-6 else None,
         f"mean size {on_special:.4f} on special tokens, {share:.4f} on all; {len(labels)} tokens,"
         f" null share {sizes[at]:.3f}",
     )
-    return Outcome({"maps": pd.DataFrame(rows)}, {"fig6": figure}, {}, [finding], seen.skipped)
+    return Outcome(
+        {"maps": pd.DataFrame(rows)}, {"fig6": figure}, {}, [finding], observations.skipped
+    )
 
 
 def _maps(case: Case) -> tuple[object, ...]:

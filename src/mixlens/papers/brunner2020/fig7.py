@@ -45,8 +45,8 @@ def run(
     `learner` is the probe that is trained on growing fractions of the data. `folds` is the number
     of cross-validation folds.
     """
-    seen = setting.observe({"states": token_identifiability.observe})
-    states = seen.answers["states"]
+    observations = setting.observe({"states": token_identifiability.observe})
+    states = observations.answers["states"]
     options: dict[str, Any] = {
         "metric": "l2",
         "folds": folds,
@@ -70,7 +70,7 @@ def run(
     ]
     by_layer = pd.DataFrame({"layer": np.arange(len(next(iter(curves.values())))), **curves})
     by_share = pd.DataFrame({"share of the training data": SHARES, "rate": more})
-    drawn = {
+    plots = {
         "train_and_test": figures.lines(
             curves, x=by_layer.layer, y_label="share of tokens identified"
         ),
@@ -87,5 +87,9 @@ def run(
     )
     measured = {f"{round(100 * share)} %": rate for share, rate in zip(SHARES, more, strict=True)}
     return Outcome(
-        {"by_layer": by_layer, "by_share": by_share}, drawn, measured, [finding], seen.skipped
+        {"by_layer": by_layer, "by_share": by_share},
+        plots,
+        measured,
+        [finding],
+        observations.skipped,
     )

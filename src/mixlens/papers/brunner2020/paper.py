@@ -23,19 +23,19 @@ def rates(
     setting: Setting, probes: Sequence[str], metrics: Sequence[str], **options: Any
 ) -> tuple[Observations[str], dict[str, np.ndarray]]:
     """Return the identification rate of each probe and metric in every layer (0 is the input)."""
-    seen = setting.observe({"states": token_identifiability.observe})
+    observations = setting.observe({"states": token_identifiability.observe})
     by_layer = {}
     for name in setting.track([(probe, metric) for probe in probes for metric in metrics]):
-        done = token_identifiability.conclude(
-            seen.answers["states"],
+        result = token_identifiability.conclude(
+            observations.answers["states"],
             probe=name[0],
             metric=name[1],
             seed=setting.seed,
             training=training(setting),
             **options,
         )
-        by_layer[", ".join(name)] = np.asarray(done.details["layers"])
-    return seen, by_layer
+        by_layer[", ".join(name)] = np.asarray(result.details["layers"])
+    return observations, by_layer
 
 
 def training(setting: Setting) -> ProbeTraining:
@@ -47,9 +47,9 @@ def training(setting: Setting) -> ProbeTraining:
     )
 
 
-def probe_options(setting: Setting, **chosen: Any) -> dict[str, Any]:
+def probe_options(setting: Setting, **options: Any) -> dict[str, Any]:
     """Return options for `token_identifiability.conclude`.
 
-    The seed and the training options of the setting are added to `chosen`.
+    The seed and the training options of the setting are added to `options`.
     """
-    return {**chosen, "seed": setting.seed, "training": training(setting)}
+    return {**options, "seed": setting.seed, "training": training(setting)}

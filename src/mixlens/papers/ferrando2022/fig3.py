@@ -29,8 +29,8 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     """Return the mean cosine over all pairs of vectors, for each layer."""
-    seen = setting.observe({"vectors": anisotropy.observe})
-    details = anisotropy.conclude(seen.answers["vectors"]).details
+    observations = setting.observe({"vectors": anisotropy.observe})
+    details = anisotropy.conclude(observations.answers["vectors"]).details
     outputs, transformed = np.asarray(details["outputs"]), np.asarray(details["transformed"])
     table = pd.DataFrame(
         {
@@ -48,4 +48,4 @@ def run(setting: Setting) -> Outcome:
     )
     series = {"block outputs": outputs, "transformed vectors": transformed}
     figure = figures.lines(series, title="mean cosine similarity of two vectors", y_label="cosine")
-    return Outcome({"by_layer": table}, {"fig3": figure}, {}, [finding], seen.skipped)
+    return Outcome({"by_layer": table}, {"fig3": figure}, {}, [finding], observations.skipped)

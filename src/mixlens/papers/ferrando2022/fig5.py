@@ -41,11 +41,11 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 def run(setting: Setting) -> Outcome:
     """Plot the scores of every measure for a few texts."""
-    seen = setting.observe({"texts": _describe_case})
-    drawn, rows = {}, []
-    for number, answer in enumerate(seen.answers["texts"], 1):
-        drawn[f"layers{number}"] = _layers(answer)
-        drawn[f"saliency{number}"] = _saliency(answer)
+    observations = setting.observe({"texts": _describe_case})
+    plots, rows = {}, []
+    for number, answer in enumerate(observations.answers["texts"], 1):
+        plots[f"layers{number}"] = _layers(answer)
+        plots[f"saliency{number}"] = _saliency(answer)
         rows += [
             {
                 "text": number,
@@ -57,7 +57,7 @@ def run(setting: Setting) -> Outcome:
             for name, values in answer["rows"].items()
             for place, (token, value) in enumerate(zip(answer["tokens"], values, strict=True))
         ]
-    return Outcome({"saliency": pd.DataFrame(rows)}, drawn, {}, [], seen.skipped)
+    return Outcome({"saliency": pd.DataFrame(rows)}, plots, {}, [], observations.skipped)
 
 
 def _describe_case(case: Case) -> dict[str, Any]:

@@ -33,10 +33,12 @@ def run(setting: Setting) -> Outcome:
 
     Rank 0 is the least relevant.
     """
-    seen = setting.observe(
+    observations = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in ready_measures()}
     )
-    results = {name: special_token_rank.conclude(kept) for name, kept in seen.answers.items()}
+    results = {
+        name: special_token_rank.conclude(answers) for name, answers in observations.answers.items()
+    }
     places = {name: result.details["tokens"] for name, result in results.items()}
     table = pd.DataFrame(
         [
@@ -45,13 +47,13 @@ def run(setting: Setting) -> Outcome:
         ]
     )
     values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}
-    shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+    numbers = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     finding = Finding(
         "ALTI ranks special tokens and punctuation lower than the rollouts do",
         verdict(min(values, key=values.__getitem__) == "alti", *values.values()),
-        shown,
+        numbers,
     )
     figure = figures.bars(
         places, title="place in the order of relevance (1: most relevant)", y_label="mean place"
     )
-    return Outcome({"places": table}, {"fig6": figure}, {}, [finding], seen.skipped)
+    return Outcome({"places": table}, {"fig6": figure}, {}, [finding], observations.skipped)

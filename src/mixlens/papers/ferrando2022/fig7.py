@@ -34,10 +34,13 @@ def run(setting: Setting) -> Outcome:
     """Compare each measure's scores between the two models, text by text."""
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
-    seen = setting.observe(
+    observations = setting.observe(
         {name: partial(observe, measure=name) for name in ready_measures() if name != "random"}
     )
-    results = {name: cross_model_consistency.conclude(kept) for name, kept in seen.answers.items()}
+    results = {
+        name: cross_model_consistency.conclude(answers)
+        for name, answers in observations.answers.items()
+    }
     if results["alti"].value != results["alti"].value:
         raise InvalidInput(
             "The two models never predict the same class on these texts, so they cannot be "
@@ -51,4 +54,4 @@ def run(setting: Setting) -> Outcome:
         f"best: {best} {table.spearman.iloc[0]:.2f}",
     )
     figure = ranked_bars(results, "consistency between two models")
-    return Outcome({"consistency": table}, {"fig7": figure}, {}, [finding], seen.skipped)
+    return Outcome({"consistency": table}, {"fig7": figure}, {}, [finding], observations.skipped)

@@ -25,20 +25,24 @@ def judge_measures(
     setting: Setting, observe: Callable[..., Any], conclude: Callable[..., Result], reference: str
 ) -> Outcome:
     """Compare every measure with the reference measure, text by text."""
-    seen = setting.observe(
+    observations = setting.observe(
         {name: partial(observe, measure=name) for name in ready_measures() if name != reference}
     )
-    results = {name: conclude(kept) for name, kept in seen.answers.items()}
+    results = {name: conclude(answers) for name, answers in observations.answers.items()}
     values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}
-    shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+    numbers = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     best = max(values, key=values.__getitem__)
     finding = Finding(
         f"ALTI agrees better with {reference} than the rollouts of norms and of attention",
         verdict(best == "alti", *values.values()),
-        shown,
+        numbers,
     )
     measured = {name: result.value for name, result in results.items()}
     figure = ranked_bars(results, f"agreement with {reference}")
     return Outcome(
-        {"table2": rank_measures(results)}, {"table2": figure}, measured, [finding], seen.skipped
+        {"table2": rank_measures(results)},
+        {"table2": figure},
+        measured,
+        [finding],
+        observations.skipped,
     )

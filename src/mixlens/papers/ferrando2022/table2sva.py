@@ -34,8 +34,8 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     """Compare each measure with erasure, text by text."""
-    known = isinstance(getattr(setting.lens.tokenizer, "mask_token_id", None), int)
+    has_mask = isinstance(getattr(setting.lens.tokenizer, "mask_token_id", None), int)
     observe = partial(
-        erasure.observe, variant="ferrando2022", replacement=None if known else "zero"
+        erasure.observe, variant="ferrando2022", replacement=None if has_mask else "zero"
     )  # causal models have no mask
     return paper.judge_measures(setting, observe, erasure.conclude, "blank_out")

@@ -70,32 +70,42 @@ SPEC = ExperimentSpec(
 def run(setting: Setting) -> Outcome:
     """Evaluate each measure on every data set, with the authors' rule for ties."""
     observe = evidence_rank.observe
-    seen = setting.observe(
-        {name: partial(observe, measure=name, options=given) for name, given in METHODS.items()}
+    observations = setting.observe(
+        {
+            name: partial(observe, measure=name, options=measure_options)
+            for name, measure_options in METHODS.items()
+        }
     )
-    results = {name: evidence_rank.conclude(kept) for name, kept in seen.answers.items()}
+    results = {
+        name: evidence_rank.conclude(answers) for name, answers in observations.answers.items()
+    }
     one = next(iter(results.values()))
     by_set = {name: result.details["groups_authors_ties"] for name, result in results.items()}
     by_set = {"random": one.details["groups_chance"], **by_set}
     sets = sorted(one.details["groups"])
     table = pd.DataFrame(
-        {"set": sets, **{name: [known[each] for each in sets] for name, known in by_set.items()}}
+        {
+            "set": sets,
+            **{name: [by_data[each] for each in sets] for name, by_data in by_set.items()},
+        }
     )
     fair = pd.DataFrame([_row(name, result) for name, result in results.items()])
     measured = {
-        f"{name}, {data}": _mean(known, chosen)
-        for data, chosen in DATA.items()
-        for name, known in by_set.items()
+        f"{name}, {data}": _mean(by_data, data_sets)
+        for data, data_sets in DATA.items()
+        for name, by_data in by_set.items()
     }
-    shown = {name: measured[f"{name}, BLiMP"] for name in by_set}
-    means = {name: float(np.mean([known[each] for each in sets])) for name, known in by_set.items()}
+    values = {name: measured[f"{name}, BLiMP"] for name in by_set}
+    means = {
+        name: float(np.mean([by_data[each] for each in sets])) for name, by_data in by_set.items()
+    }
     figure = figures.bars({"": means}, title="mean over sets", y_label="mean reciprocal rank")
     return Outcome(
         {"sets": table, "texts": fair},
         {"mrr": figure},
         measured,
-        _findings(measured, shown),
-        seen.skipped,
+        _findings(measured, values),
+        observations.skipped,
     )
 
 
@@ -110,20 +120,20 @@ def _row(name: str, result: Result) -> dict[str, Any]:
     }
 
 
-def _mean(by_set: dict[str, float], chosen: tuple[str, ...]) -> float:
+def _mean(by_set: dict[str, float], data_sets: tuple[str, ...]) -> float:
     """Return the mean over data sets, or NaN if one of them is missing."""
-    if not set(chosen) <= by_set.keys():
+    if not set(data_sets) <= by_set.keys():
         return float("nan")
-    return float(np.mean([by_set[name] for name in chosen]))
+    return float(np.mean([by_set[name] for name in data_sets]))
 
 
-def _findings(measured: dict[str, float], shown: dict[str, float]) -> list[Finding]:
-    numbers = ", ".join(f"{name} {value:.3f}" for name, value in shown.items())
-    values = list(shown.values())
+def _findings(measured: dict[str, float], results: dict[str, float]) -> list[Finding]:
+    numbers = ", ".join(f"{name} {value:.3f}" for name, value in results.items())
+    values = list(results.values())
     missing = float("nan")
-    updates = shown.get("logit_update", missing)
-    carried = shown.get("alti_logit", missing)
-    slopes = max(shown.get("gradient_norm", missing), shown.get("gradient_x_input", missing))
+    updates = results.get("logit_update", missing)
+    carried = results.get("alti_logit", missing)
+    slopes = max(results.get("gradient_norm", missing), results.get("gradient_x_input", missing))
     objects = [measured.get(f"{name}, IOI", missing) for name in ("logit_update", "alti_logit")]
     return [
         Finding(

@@ -30,8 +30,8 @@ def run(setting: Setting) -> Outcome:
 
     Both are averaged over heads.
     """
-    seen = setting.observe({"norms": norm_statistics.observe})
-    details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
+    observations = setting.observe({"norms": norm_statistics.observe})
+    details = norm_statistics.conclude(observations.answers["norms"], seed=setting.seed).details
     names = list(details["categories"])
     shares = {}
     for side, key in (("weight", "category_weight"), ("norm", "category_norm")):
@@ -64,4 +64,6 @@ def run(setting: Setting) -> Outcome:
         norm < weight if weight > 0 else None,
         f"{norm:.2f} against {weight:.2f}",
     )
-    return Outcome({"by_layer": pd.DataFrame(rows)}, {"fig3": figure}, {}, [finding], seen.skipped)
+    return Outcome(
+        {"by_layer": pd.DataFrame(rows)}, {"fig3": figure}, {}, [finding], observations.skipped
+    )

@@ -36,22 +36,24 @@ def run(setting: Setting, *, heads: int = 3) -> Outcome:
 
     The heads are those with the largest weight on special tokens.
     """
-    seen = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
-    weights, norms, labels, special = min(seen.answers["maps"], key=lambda details: len(details[2]))
+    observations = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
+    weights, norms, labels, special = min(
+        observations.answers["maps"], key=lambda details: len(details[2])
+    )
     on_special = weights[..., special].sum(-1).mean(-1) if special else weights.max(-1).mean(-1)
-    chosen = [
+    layer_heads = [
         np.unravel_index(place, on_special.shape)
         for place in np.argsort(-on_special, axis=None)[:heads]
     ]
     size = min(0.2 * len(labels) + 2.2, 7.0)
-    figure, places = figures.panels(2 * len(chosen), columns=2, width=size, height=size)
-    for number, (layer, head) in enumerate(chosen):
+    figure, places = figures.panels(2 * len(layer_heads), columns=2, width=size, height=size)
+    for number, (layer, head) in enumerate(layer_heads):
         for side, (what, values) in enumerate((("weight", weights), ("|alpha f(x)|", norms))):
             title = f"{what}, layer {layer}, head {head}"
             figures.heat_map(
                 values[layer, head], labels, labels, title=title, axes=places[2 * number + side]
             )
-    details = norm_statistics.conclude(seen.answers["norms"]).details
+    details = norm_statistics.conclude(observations.answers["norms"]).details
     pairs = details["pairs"]
     groups = [details["categories"][kind] for kind in pairs["category"]]
     scatter = figures.scatter(
@@ -67,7 +69,7 @@ def run(setting: Setting, *, heads: int = 3) -> Outcome:
         {"fig4": figure, "fig5": scatter},
         {},
         [],
-        seen.skipped,
+        observations.skipped,
     )
 
 

@@ -36,8 +36,8 @@ BERT_VOCABULARY = 30522
 def run(setting: Setting) -> Outcome:
     """Plot one point for each occurrence of a token."""
     ranks = _ranks(setting)
-    seen = setting.observe({"norms": norm_statistics.observe})
-    correlations = norm_statistics.frequencies(seen.answers["norms"], ranks)
+    observations = setting.observe({"norms": norm_statistics.observe})
+    correlations = norm_statistics.frequencies(observations.answers["norms"], ranks)
     measured = {
         "rank and weight": float(correlations["weight"]),
         "rank and norm": float(correlations["norm"]),
@@ -55,16 +55,18 @@ def run(setting: Setting) -> Outcome:
         figures.scatter(
             table["rank"], table[key], x_label="frequency rank", y_label=name, axes=place
         )
-    shown = (
+    numbers = (
         f"rho {measured['rank and norm']:.2f} of norm, {measured['rank and weight']:.2f} of weight"
     )
     finding = Finding(
         "rare tokens have longer vectors",
         verdict(measured["rank and norm"] > 0.2, measured["rank and norm"]),
-        shown,
+        numbers,
     )
     notes = "Ranks are of BERT's training text." if ranks else "Ranks were counted in these texts."
-    return Outcome({"tokens": table}, {"fig6": figure}, measured, [finding], seen.skipped, notes)
+    return Outcome(
+        {"tokens": table}, {"fig6": figure}, measured, [finding], observations.skipped, notes
+    )
 
 
 def _ranks(setting: Setting) -> dict[int, int] | None:

@@ -37,8 +37,8 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     """Return the statistics of norms over all tokens of all texts."""
-    seen = setting.observe({"norms": norm_statistics.observe})
-    details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
+    observations = setting.observe({"norms": norm_statistics.observe})
+    details = norm_statistics.conclude(observations.answers["norms"], seed=setting.seed).details
     cv = np.asarray(details["f"]["cv"])
     heads = [
         {
@@ -57,15 +57,15 @@ def run(setting: Setting) -> Outcome:
             **{key: details["x"][key] for key in ("mean", "std", "cv", "max", "min")},
         }
     )
-    read = np.asarray(details["x"]["cv"])
+    input_variation = np.asarray(details["x"]["cv"])
     measured = {
         "mean CV of |f(x)|": float(np.nanmean(cv)),
-        "mean CV of |x|": float(np.nanmean(read)),
+        "mean CV of |x|": float(np.nanmean(input_variation)),
         "largest CV of a head": float(np.nanmax(cv)),
         "smallest CV of a head": float(np.nanmin(cv)),
     }
     more = measured["mean CV of |f(x)|"] > measured["mean CV of |x|"]
-    shown = f"{measured['mean CV of |f(x)|']:.2f} against {measured['mean CV of |x|']:.2f}"
+    numbers = f"{measured['mean CV of |f(x)|']:.2f} against {measured['mean CV of |x|']:.2f}"
     labels = [str(head) for head in range(cv.shape[1])]
     figure = figures.heat_map(
         cv,
@@ -75,11 +75,11 @@ def run(setting: Setting) -> Outcome:
         x_label="head",
         y_label="layer",
     )
-    finding = Finding("|f(x)| varies more than |x|", bool(more), shown)
+    finding = Finding("|f(x)| varies more than |x|", bool(more), numbers)
     return Outcome(
         {"heads": pd.DataFrame(heads), "layers": layers},
         {"table1": figure},
         measured,
         [finding],
-        seen.skipped,
+        observations.skipped,
     )

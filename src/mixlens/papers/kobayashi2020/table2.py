@@ -30,11 +30,11 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     """Return the correlation of weights and norms for each category of tokens."""
-    seen = setting.observe({"norms": norm_statistics.observe})
+    observations = setting.observe({"norms": norm_statistics.observe})
     correlations = {
         key: float(value)
         for key, value in (
-            norm_statistics.conclude(seen.answers["norms"]).details["correlation"].items()
+            norm_statistics.conclude(observations.answers["norms"]).details["correlation"].items()
         )
     }
     table = pd.DataFrame({"category": list(correlations), "spearman": list(correlations.values())})
@@ -46,7 +46,7 @@ def run(setting: Setting) -> Outcome:
         {"table2": figure},
         correlations,
         findings(correlations),
-        seen.skipped,
+        observations.skipped,
     )
 
 

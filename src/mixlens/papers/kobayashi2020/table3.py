@@ -52,9 +52,11 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         key: partial(word_alignment.observe, measure=key[0], setting=key[1], eos=eos)
         for key in keys
     }
-    seen = setting.observe({**questions, ("maps", ""): partial(_soft, names=names)})
-    maps = seen.answers.pop(("maps", ""))
-    results = {key: word_alignment.conclude(kept) for key, kept in seen.answers.items()}
+    observations = setting.observe({**questions, ("maps", ""): partial(_soft, names=names)})
+    maps = observations.answers.pop(("maps", ""))
+    results = {
+        key: word_alignment.conclude(answers) for key, answers in observations.answers.items()
+    }
     rows = [
         {
             "measure": name,
@@ -80,7 +82,7 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         }
         for (name, how), r in results.items()
     ]
-    drawn = {
+    plots = {
         how: figures.lines(
             {n: r.details["aer"] for (n, h), r in results.items() if h == how},
             title=f"{how}",
@@ -88,10 +90,10 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         )
         for how in word_alignment.SETTINGS
     }
-    drawn["soft_alignment"] = _drawn(maps[0])
+    plots["soft_alignment"] = _drawn(maps[0])
     measured = {f"{name} {how} best layer": r.value for (name, how), r in results.items()}
     tables = {"best": pd.DataFrame(best), "by_layer": pd.DataFrame(rows)}
-    return Outcome(tables, drawn, measured, _findings(measured), seen.skipped)
+    return Outcome(tables, plots, measured, _findings(measured), observations.skipped)
 
 
 def _findings(measured: dict[str, float]) -> list[Finding]:

@@ -90,15 +90,15 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     """Mask tokens in the order of each measure's scores, and classify the masked texts."""
-    seen = setting.observe(
+    observations = setting.observe(
         {
-            name: partial(paper.observe, measure=name, options=given, seed=setting.seed)
-            for name, given in METHODS.items()
+            name: partial(paper.observe, measure=name, options=measure_options, seed=setting.seed)
+            for name, measure_options in METHODS.items()
         }
     )
     results = {
-        name: {key: _result(key, [each[key] for each in kept]) for key in DIRECTIONS}
-        for name, kept in seen.answers.items()
+        name: {key: _result(key, [each[key] for each in answers]) for key in DIRECTIONS}
+        for name, answers in observations.answers.items()
     }
     falls = {name: both["aopc"].value for name, both in results.items()}
     rights = {name: both["accuracy"].value for name, both in results.items()}
@@ -116,7 +116,7 @@ def run(setting: Setting) -> Outcome:
         {"table1": figure},
         measured,
         [_first("AOPC", falls, max), _first("accuracy", rights, min)],
-        seen.skipped,
+        observations.skipped,
     )
 
 
@@ -136,7 +136,7 @@ def _row(name: str, both: dict[str, Result]) -> dict[str, Any]:
 def _first(column: str, values: dict[str, float], best: Any) -> Finding:
     words = "the largest" if best is max else "the smallest"
     holds = "decompx_logit" in values and best(values, key=values.__getitem__) == "decompx_logit"
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+    numbers = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
     return Finding(
-        f"masking by DecompX gives {words} {column}", verdict(holds, *values.values()), shown
+        f"masking by DecompX gives {words} {column}", verdict(holds, *values.values()), numbers
     )

@@ -39,8 +39,8 @@ def run(setting: Setting) -> Outcome:
     """Count the examples of each paradigm, and measure how often the model prefers the target to
     the foil.
     """
-    seen = setting.observe({"right": _right})
-    table = pd.DataFrame(seen.answers["right"])
+    observations = setting.observe({"right": _right})
+    table = pd.DataFrame(observations.answers["right"])
     groups = (
         table.groupby("paradigm")
         .right.agg(["size", "mean"])
@@ -74,7 +74,11 @@ def run(setting: Setting) -> Outcome:
     )
     measured = {"accuracy": accuracy, "examples": float(len(table))}
     return Outcome(
-        {"paradigms": groups, "texts": table}, {"data": figure}, measured, findings, seen.skipped
+        {"paradigms": groups, "texts": table},
+        {"data": figure},
+        measured,
+        findings,
+        observations.skipped,
     )
 
 

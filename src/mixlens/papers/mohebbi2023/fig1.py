@@ -47,12 +47,12 @@ def _findings(results: dict[tuple[str, str], Result]) -> list[Finding]:
         for (metric, name), result in results.items()
         if metric == "dot"
     }
-    others = np.stack(
+    other_measures = np.stack(
         [values for name, values in layers.items() if name not in ("value_zeroing", "random")]
     )
-    best = int((layers["value_zeroing"] > others.max(0)).sum())
+    best = int((layers["value_zeroing"] > other_measures.max(0)).sum())
     below = int((layers["attention"] < layers["random"]).sum())
-    count = others.shape[1]
+    count = other_measures.shape[1]
     return [
         Finding("Value Zeroing is highest in all layers", best == count, f"in {best} of {count}"),
         Finding(

@@ -63,16 +63,21 @@ def run(setting: Setting, *, variant: str = "paper") -> Outcome:
         name for name, spec in ready_measures().items() if spec.gives == "maps" or name in BY_LAYER
     ]
     layers = len(setting.lens.record(setting.examples[0].text).layers())
-    chosen = {name: {"layers": list(range(layers))} if name in BY_LAYER else {} for name in names}
+    options_by_measure = {
+        name: {"layers": list(range(layers))} if name in BY_LAYER else {} for name in names
+    }
     observe = partial(cue_alignment.observe, aggregate="last")
     questions = {
-        name: partial(observe, measure=name, options=options) for name, options in chosen.items()
+        name: partial(observe, measure=name, options=options)
+        for name, options in options_by_measure.items()
     }
-    seen = setting.observe({**questions, "states": probing.observe})
-    compression = probing.conclude(seen.answers.pop("states"), variant=variant, seed=setting.seed)
+    observations = setting.observe({**questions, "states": probing.observe})
+    compression = probing.conclude(
+        observations.answers.pop("states"), variant=variant, seed=setting.seed
+    )
     alignment = {
-        name: np.asarray(cue_alignment.conclude(kept).details["layers"])
-        for name, kept in seen.answers.items()
+        name: np.asarray(cue_alignment.conclude(answers).details["layers"])
+        for name, answers in observations.answers.items()
     }
     by_layer = np.asarray(compression.details["layers"])
     agreement = {
@@ -114,5 +119,5 @@ def run(setting: Setting, *, variant: str = "paper") -> Outcome:
         {"fig3": figure},
         agreement,
         findings,
-        seen.skipped,
+        observations.skipped,
     )

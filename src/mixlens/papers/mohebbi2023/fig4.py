@@ -45,9 +45,9 @@ MEASURES = (
 
 def run(setting: Setting) -> Outcome:
     """Plot a few texts for every measure."""
-    seen = setting.observe({"maps": _maps})
-    drawn, tables = {}, []
-    for number, answer in enumerate(seen.answers["maps"], 1):
+    observations = setting.observe({"maps": _maps})
+    plots, tables = {}, []
+    for number, answer in enumerate(observations.answers["maps"], 1):
         figure, places = figures.panels(
             len(answer["scores"]),
             columns=len(answer["scores"]) // 2,
@@ -65,7 +65,7 @@ def run(setting: Setting) -> Outcome:
                 y_label="",
                 axes=place,
             )
-        drawn[f"text{number}"] = figure
+        plots[f"text{number}"] = figure
         tables += [
             {
                 "text": number,
@@ -79,7 +79,7 @@ def run(setting: Setting) -> Outcome:
             for layer, row in enumerate(values)
             for token, value in zip(answer["tokens"], row, strict=True)
         ]
-    return Outcome({"rows": pd.DataFrame(tables)}, drawn, {}, [], seen.skipped)
+    return Outcome({"rows": pd.DataFrame(tables)}, plots, {}, [], observations.skipped)
 
 
 def _maps(case: Case) -> dict[str, object]:

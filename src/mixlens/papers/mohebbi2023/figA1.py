@@ -41,11 +41,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def run(setting: Setting) -> Outcome:
     """Run Value Zeroing with each distance, and evaluate it in each layer."""
     observe = partial(cue_alignment.observe, measure="value_zeroing")
-    seen = setting.observe(
+    observations = setting.observe(
         {name: partial(observe, options=options) for name, options in VARIANTS.items()}
     )
     layers = {
-        name: cue_alignment.conclude(kept).details["layers"] for name, kept in seen.answers.items()
+        name: cue_alignment.conclude(answers).details["layers"]
+        for name, answers in observations.answers.items()
     }
     table = pd.DataFrame({"layer": np.arange(len(layers["cosine"])), **layers})
     smallest = float(table.drop(columns="layer").corr().loc["cosine"].min())
@@ -57,4 +58,4 @@ def run(setting: Setting) -> Outcome:
     figure = figures.lines(
         layers, title="Value Zeroing: cue alignment by distance", y_label="dot product"
     )
-    return Outcome({"by_layer": table}, {"figA1": figure}, {}, [finding], seen.skipped)
+    return Outcome({"by_layer": table}, {"figA1": figure}, {}, [finding], observations.skipped)

@@ -43,16 +43,17 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
         for m in metrics
         for name in names
     }
-    seen = setting.observe(questions)
+    observations = setting.observe(questions)
     results = {
-        key: cue_alignment.conclude(kept, metric=key[0]) for key, kept in seen.answers.items()
+        key: cue_alignment.conclude(answers, metric=key[0])
+        for key, answers in observations.answers.items()
     }
     rows = [
         {"metric": metric, "measure": name, "layer": layer, "alignment": value}
         for (metric, name), result in results.items()
         for layer, value in enumerate(result.details["layers"])
     ]
-    drawn = {
+    plots = {
         metric: figures.lines(
             {
                 name: judged.details["layers"]
@@ -65,7 +66,7 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
         for metric in metrics
     }
     tables = {"by_layer": pd.DataFrame(rows), "rollout": _joined(results)}
-    return CueAlignment(results, tables, drawn, seen.skipped)
+    return CueAlignment(results, tables, plots, observations.skipped)
 
 
 def _joined(results: dict[tuple[str, str], Result]) -> pd.DataFrame:

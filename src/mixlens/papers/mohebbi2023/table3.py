@@ -46,12 +46,12 @@ SPEC = ExperimentSpec(
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     """Compare each measure with erasure, text by text. `variant` selects the erasure protocol."""
     names = [name for name in ready_measures() if name != "blank_out"]
-    known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
+    has_unknown_token = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(
-        erasure.observe, variant=variant, replacement=None if known else "zero"
+        erasure.observe, variant=variant, replacement=None if has_unknown_token else "zero"
     )  # some tokenizers have no [UNK]
-    seen = setting.observe({name: partial(observe, measure=name) for name in names})
-    results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
+    observations = setting.observe({name: partial(observe, measure=name) for name in names})
+    results = {name: erasure.conclude(answers) for name, answers in observations.answers.items()}
     table = rank_measures(results)
     values = {name: result.value for name, result in results.items()}
     layered = {
@@ -73,4 +73,4 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
         ),
     ]
     figure = ranked_bars(results, "agreement with blank-out")
-    return Outcome({"spearman": table}, {"table3": figure}, values, findings, seen.skipped)
+    return Outcome({"spearman": table}, {"table3": figure}, values, findings, observations.skipped)

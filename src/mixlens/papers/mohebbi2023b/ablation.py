@@ -61,16 +61,16 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     Each effect consists of the decrease in the target's probability and in the logit difference.
     The entry `before` contains both values for the original cue.
     """
-    known = paper.heard(case)
-    if not known.has_decoder:
+    speech = paper.heard(case)
+    if not speech.has_decoder:
         raise InvalidInput("This model has no decoder. Pass an encoder-decoder model.")
-    example = known.example
+    example = speech.example
     clips = {"own": example.audio, "silent": _silenced(example), "other": example.other_audio}
-    texts = {"own": known.ids, "blank": _with_blank(known), "other": _with_other(known)}
-    states = {name: _encoded(known, clip) for name, clip in clips.items() if clip is not None}
-    choice = _choice(known)
+    texts = {"own": speech.ids, "blank": _with_blank(speech), "other": _with_other(speech)}
+    states = {name: _encoded(speech, clip) for name, clip in clips.items() if clip is not None}
+    choice = _choice(speech)
     answers = {
-        name: _score_target(known, states[clip], ids, choice)
+        name: _score_target(speech, states[clip], ids, choice)
         for name, (clip, text) in [("before", ("own", "own")), *CHANGES.items()]
         if clip in states and (ids := texts[text]) is not None
     }
@@ -81,35 +81,35 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     return {"before": before, **falls}
 
 
-def _places(known: paper.Heard, words: Sequence[int]) -> list[int]:
-    return [place for word in words for place in known.tokens[word]]
+def _places(speech: paper.Heard, words: Sequence[int]) -> list[int]:
+    return [place for word in words for place in speech.tokens[word]]
 
 
-def _with_blank(known: paper.Heard) -> list[int]:
-    unknown = known.lens.tokenizer.unk_token_id
+def _with_blank(speech: paper.Heard) -> list[int]:
+    unknown = speech.lens.tokenizer.unk_token_id
     if not isinstance(unknown, int):
         raise InvalidInput("The tokenizer has no unknown token. Pass a model with one.")
-    cue = _places(known, known.example.cue)
-    return [unknown if place in cue else number for place, number in enumerate(known.ids)]
+    cue = _places(speech, speech.example.cue)
+    return [unknown if place in cue else number for place, number in enumerate(speech.ids)]
 
 
-def _with_other(known: paper.Heard) -> list[int] | None:
+def _with_other(speech: paper.Heard) -> list[int] | None:
     """Return the transcript with the other cue and the same target."""
-    if known.example.other_cue is None:
+    if speech.example.other_cue is None:
         return None
-    cue = _places(known, known.example.cue)
-    other = _replace_word(known, known.example.other_cue, known.example.cue[0])
-    return [*known.ids[: cue[0]], *other, *known.ids[cue[-1] + 1 :]]
+    cue = _places(speech, speech.example.cue)
+    other = _replace_word(speech, speech.example.other_cue, speech.example.cue[0])
+    return [*speech.ids[: cue[0]], *other, *speech.ids[cue[-1] + 1 :]]
 
 
-def _replace_word(known: paper.Heard, word: str, number: int) -> list[int]:
+def _replace_word(speech: paper.Heard, word: str, number: int) -> list[int]:
     """Return the token ids of `word` if it replaces word `number` of the transcript.
 
     The tokens include the space before the word, if there is one.
     """
-    text, (start, _) = f" {known.example.text}", known.example.words[number]
+    text, (start, _) = f" {speech.example.text}", speech.example.words[number]
     lead = text[start] if text[start] == " " else ""
-    return list(known.lens.tokenizer(f"{lead}{word}", add_special_tokens=False).input_ids)
+    return list(speech.lens.tokenizer(f"{lead}{word}", add_special_tokens=False).input_ids)
 
 
 def _silenced(example: Spoken) -> bytes:
@@ -121,47 +121,47 @@ def _silenced(example: Spoken) -> bytes:
 
 
 @torch.no_grad()
-def _encoded(known: paper.Heard, audio: bytes) -> Any:
+def _encoded(speech: paper.Heard, audio: bytes) -> Any:
     """Return the encoder's output for a clip."""
-    model: Any = known.lens.model
-    made = known.lens.processor(**known.hear(audio), return_tensors="pt")
-    given = made[model.main_input_name].to(model.device, model.dtype)
-    return model.get_encoder()(given)
+    model: Any = speech.lens.model
+    features = speech.lens.processor(**speech.hear(audio), return_tensors="pt")
+    encoder_input = features[model.main_input_name].to(model.device, model.dtype)
+    return model.get_encoder()(encoder_input)
 
 
-def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
+def _choice(speech: paper.Heard) -> tuple[int, int, int] | None:
     """Find the first token in which target and foil differ.
 
     Return its index in the target, the token of the target and the token of the foil.
     """
-    if known.example.foil is None:
+    if speech.example.foil is None:
         return None
-    target = [known.ids[place] for place in _places(known, known.example.target)]
-    foil = _replace_word(known, known.example.foil, known.example.target[0])
+    target = [speech.ids[place] for place in _places(speech, speech.example.target)]
+    foil = _replace_word(speech, speech.example.foil, speech.example.target[0])
     for number, (one, other) in enumerate(zip(target, foil, strict=False)):
         if one != other:
             return number, one, other
     raise InvalidInput(
-        f"{known.example.foil!r} and the target begin with the same tokens, so no token decides"
+        f"{speech.example.foil!r} and the target begin with the same tokens, so no token decides"
         " between them. Remove the example."
     )
 
 
 @torch.no_grad()
 def _score_target(
-    known: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
+    speech: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
 ) -> dict[str, float]:
     """Return the mean probability of the target's tokens, and the difference between the logits of
     target and foil.
     """
-    shift = len(ids) - len(known.ids)  # the other cue may have a different number of tokens
-    places = [place + shift for place in _places(known, known.example.target)]
-    wanted = [ids[place] for place in places]
-    model: Any = known.lens.model
-    given = torch.tensor([ids[: places[-1]]], device=model.device)
-    logits = model(encoder_outputs=states, decoder_input_ids=given).logits[0].float()
+    shift = len(ids) - len(speech.ids)  # the other cue may have a different number of tokens
+    places = [place + shift for place in _places(speech, speech.example.target)]
+    target_ids = [ids[place] for place in places]
+    model: Any = speech.lens.model
+    decoder_ids = torch.tensor([ids[: places[-1]]], device=model.device)
+    logits = model(encoder_outputs=states, decoder_input_ids=decoder_ids).logits[0].float()
     rows = logits[[place - 1 for place in places]]
-    probabilities = rows.softmax(-1)[torch.arange(len(wanted)), wanted]
+    probabilities = rows.softmax(-1)[torch.arange(len(target_ids)), target_ids]
     difference = _NAN
     if choice is not None:
         number, target, foil = choice
@@ -171,18 +171,23 @@ def _score_target(
 
 def run(setting: Setting) -> Outcome:
     """Change the cue of every sentence, and measure the effect on the probability of the target."""
-    seen = setting.observe({"effects": observe})
-    answers = seen.answers["effects"]
+    observations = setting.observe({"effects": observe})
+    answers = observations.answers["effects"]
     effects = {
         (name, key): np.array([each.get(name, {}).get(key, _NAN) for each in answers])
         for name in CHANGES
         for key in ("probability", "difference")
     }
-    known = {key: values for key, values in effects.items() if not np.isnan(values).all()}
+    effects_with_values = {
+        key: values for key, values in effects.items() if not np.isnan(values).all()
+    }
     rows = [
-        {"change": name, "of": key, **paper.effect(values)} for (name, key), values in known.items()
+        {"change": name, "of": key, **paper.effect(values)}
+        for (name, key), values in effects_with_values.items()
     ]
-    drops = {name: rows_ for (name, key), rows_ in known.items() if key == "probability"}
+    drops = {
+        name: rows_ for (name, key), rows_ in effects_with_values.items() if key == "probability"
+    }
     figure = figures.bars(
         {"": {name: float(np.nanmean(values)) for name, values in drops.items()}},
         intervals={
@@ -199,13 +204,17 @@ def run(setting: Setting) -> Outcome:
         {"ablation": pd.DataFrame(rows)},
         {"ablation": figure},
         measured,
-        _findings(known, np.array([each["before"]["difference"] for each in answers])),
-        seen.skipped,
+        _findings(
+            effects_with_values, np.array([each["before"]["difference"] for each in answers])
+        ),
+        observations.skipped,
     )
 
 
-def _findings(known: dict[tuple[str, str], np.ndarray], differences: np.ndarray) -> list[Finding]:
-    silent = paper.effect(known["blank text", "probability"] - known["silent audio", "probability"])
+def _findings(effects: dict[tuple[str, str], np.ndarray], differences: np.ndarray) -> list[Finding]:
+    silent = paper.effect(
+        effects["blank text", "probability"] - effects["silent audio", "probability"]
+    )
     findings = [
         Finding(
             "a blank instead of the written cue lowers the target's probability more than silence"
@@ -214,9 +223,9 @@ def _findings(known: dict[tuple[str, str], np.ndarray], differences: np.ndarray)
             paper.in_words(silent),
         )
     ]
-    if ("other text", "difference") in known:
-        own = differences[~np.isnan(differences)]
-        text, audio = (known[f"other {part}", "difference"] for part in ("text", "audio"))
+    if ("other text", "difference") in effects:
+        numbers = differences[~np.isnan(differences)]
+        text, audio = (effects[f"other {part}", "difference"] for part in ("text", "audio"))
         gap = paper.effect(text - audio)
         findings += [
             _decides("the written cue decides the spelling", text),
@@ -225,7 +234,7 @@ def _findings(known: dict[tuple[str, str], np.ndarray], differences: np.ndarray)
                 "replacing the written cue has a larger effect than replacing the spoken cue",
                 paper.is_positive(gap),
                 f"{paper.in_words(gap)}; with both cues unchanged, the model prefers the right"
-                f" spelling in {int((own > 0).sum())} of {len(own)} texts",
+                f" spelling in {int((numbers > 0).sum())} of {len(numbers)} texts",
             ),
         ]
     return findings

@@ -51,38 +51,49 @@ def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
     `cue` is normalised over all words, and `others` over all words except the target. `chance` is
     the chance level of `others`.
     """
-    known = paper.heard(case)
-    if not known.has_decoder and site != "encoder":
+    speech = paper.heard(case)
+    if not speech.has_decoder and site != "encoder":
         return {"cue": [], "others": [], "chance": float("nan"), "group": case.example.group or ""}
-    example = known.example
-    shares = known.word_scores(measure, site)
+    example = speech.example
+    shares = speech.word_scores(measure, site)
     count = min(example.target) if site == "decoder" else len(example.words)
-    others = [word for word in range(count) if word not in example.target]
+    other_words = [word for word in range(count) if word not in example.target]
     cue = shares[:, list(example.cue)].sum(1)
     return {
         "cue": cue,
-        "others": cue / shares[:, others].sum(1),
-        "chance": len(example.cue) / len(others),
+        "others": cue / shares[:, other_words].sum(1),
+        "chance": len(example.cue) / len(other_words),
         "group": example.group or "",
     }
 
 
 def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
     """Score the words of every sentence with each measure at each attention site."""
-    seen = setting.observe(
+    observations = setting.observe(
         {
             (site, name): partial(observe, measure=name, site=site)
             for site in paper.SITES
             for name in measures
         }
     )
-    kept = {key: known for key, known in seen.answers.items() if len(known[0]["cue"])}
-    excess = {key: np.array([_excess(each) for each in known]) for key, known in kept.items()}
-    rows = [_row(*key, known, excess[key]) for key, known in kept.items()]
-    layers = [row for key, known in kept.items() for row in _layer_rows(*key, known)]
+    answers_by_pair = {
+        key: pair_answers
+        for key, pair_answers in observations.answers.items()
+        if len(pair_answers[0]["cue"])
+    }
+    excess = {
+        key: np.array([_excess(each) for each in pair_answers])
+        for key, pair_answers in answers_by_pair.items()
+    }
+    rows = [_row(*key, pair_answers, excess[key]) for key, pair_answers in answers_by_pair.items()]
+    layers = [
+        row
+        for key, pair_answers in answers_by_pair.items()
+        for row in _layer_rows(*key, pair_answers)
+    ]
     lines = {
-        f"{site}, {name}": np.mean([each["cue"] for each in known], 0)
-        for (site, name), known in kept.items()
+        f"{site}, {name}": np.mean([each["cue"] for each in pair_answers], 0)
+        for (site, name), pair_answers in answers_by_pair.items()
     }
     figure = figures.lines(lines, title="share of the cue", y_label="share of all words")
     return Outcome(
@@ -90,35 +101,37 @@ def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
         {"cues": figure},
         {f"{row['attention']}, {row['measure']}": row["share"] for row in rows},
         _findings(excess),
-        seen.skipped,
+        observations.skipped,
     )
 
 
-def _excess(seen: dict[str, Any]) -> float:
+def _excess(observation: dict[str, Any]) -> float:
     """Return how far the cue's normalised score exceeds chance level, averaged over layers."""
-    return float(np.mean(seen["others"]) - seen["chance"])
+    return float(np.mean(observation["others"]) - observation["chance"])
 
 
 def _row(
-    site: str, name: str, known: Sequence[dict[str, Any]], excess: np.ndarray
+    site: str, name: str, pair_answers: Sequence[dict[str, Any]], excess: np.ndarray
 ) -> dict[str, Any]:
     effect = paper.effect(excess)
     return {
         "attention": site,
         "measure": name,
-        "share": float(np.mean([np.mean(each["cue"]) for each in known])),
-        "chance among the others": float(np.mean([each["chance"] for each in known])),
+        "share": float(np.mean([np.mean(each["cue"]) for each in pair_answers])),
+        "chance among the others": float(np.mean([each["chance"] for each in pair_answers])),
         **{("above chance" if key == "positive" else key): n for key, n in effect.items()},
     }
 
 
-def _layer_rows(site: str, name: str, known: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _layer_rows(
+    site: str, name: str, pair_answers: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     rows = []
-    for group in dict.fromkeys(each["group"] for each in known):
-        of = [each for each in known if each["group"] == group]
-        cue, others = (np.mean([each[key] for each in of], 0) for key in ("cue", "others"))
+    for group in dict.fromkeys(each["group"] for each in pair_answers):
+        of = [each for each in pair_answers if each["group"] == group]
+        cue, against_others = (np.mean([each[key] for each in of], 0) for key in ("cue", "others"))
         chance = float(np.mean([each["chance"] for each in of]))
-        for layer, (share, among) in enumerate(zip(cue, others, strict=True)):
+        for layer, (share, among) in enumerate(zip(cue, against_others, strict=True)):
             rows.append(
                 {
                     "attention": site,
@@ -135,12 +148,14 @@ def _layer_rows(site: str, name: str, known: Sequence[dict[str, Any]]) -> list[d
 
 
 def _findings(excess: dict[tuple[str, str], np.ndarray]) -> list[Finding]:
-    known = {site: values for (site, name), values in excess.items() if name == "value_zeroing"}
-    if not known:
+    of_value_zeroing = {
+        site: values for (site, name), values in excess.items() if name == "value_zeroing"
+    }
+    if not of_value_zeroing:
         return []
-    encoder = paper.effect(known["encoder"])
+    encoder = paper.effect(of_value_zeroing["encoder"])
     more = paper.is_positive(encoder)
-    if "decoder" not in known:
+    if "decoder" not in of_value_zeroing:
         return [
             _finding("an encoder without a decoder gives the cue more than other words", encoder)
         ]
@@ -150,10 +165,13 @@ def _findings(excess: dict[tuple[str, str], np.ndarray]) -> list[Finding]:
             None if more is None else not more,
             paper.in_words(encoder),
         ),
-        _finding("the decoder gives the cue more than other words", paper.effect(known["decoder"])),
+        _finding(
+            "the decoder gives the cue more than other words",
+            paper.effect(of_value_zeroing["decoder"]),
+        ),
         _finding(
             "the cue has more, above chance, in the decoder than in the encoder",
-            paper.effect(known["decoder"] - known["encoder"]),
+            paper.effect(of_value_zeroing["decoder"] - of_value_zeroing["encoder"]),
         ),
     ]
 

@@ -50,11 +50,11 @@ class Heard:
 
     def _read_transcript(self) -> None:
         text = f" {self.example.text}"
-        made = self.lens.tokenizer(text, return_offsets_mapping=True)
-        self.ids = list(made.input_ids)
+        encoding = self.lens.tokenizer(text, return_offsets_mapping=True)
+        self.ids = list(encoding.input_ids)
         for first, last in self.example.words:  # the text has a space more, in front
             begin = first if text[first] == " " else first + 1  # a space belongs to its word
-            spans = enumerate(made.offset_mapping)
+            spans = enumerate(encoding.offset_mapping)
             places = [place for place, (a, b) in spans if a < last + 1 and begin < b]
             if not places:
                 raise InvalidInput(
@@ -72,10 +72,10 @@ class Heard:
 
         The recording is cached.
         """
-        given = self.hear(self.example.audio)
+        inputs = self.hear(self.example.audio)
         if not self.has_decoder:
-            return self.lens.record(given)
-        recording = self.lens.generate(given, answer=f" {self.example.text}")
+            return self.lens.record(inputs)
+        recording = self.lens.generate(inputs, answer=f" {self.example.text}")
         if recording.inputs["decoder_input_ids"][0].tolist() != self.ids[:-1]:
             raise InvalidInput("The tokenizer splits the transcript differently in a prompt.")
         return recording
@@ -155,15 +155,15 @@ def effect(values: np.ndarray) -> dict[str, Any]:
 
     By chance, half of the effects would be positive.
     """
-    known = values[~np.isnan(values)]
-    low, high = interval_of(known)
+    numbers = values[~np.isnan(values)]
+    low, high = interval_of(numbers)
     return {
-        "texts": len(known),
-        "mean": float(known.mean()) if len(known) else math.nan,
+        "texts": len(numbers),
+        "mean": float(numbers.mean()) if len(numbers) else math.nan,
         "low": low,
         "high": high,
-        "positive": int((known > 0).sum()),
-        "p": difference_p(known, np.zeros_like(known)),
+        "positive": int((numbers > 0).sum()),
+        "p": difference_p(numbers, np.zeros_like(numbers)),
     }
 
 

@@ -123,79 +123,79 @@ def observe(case: Case, method: str) -> dict[str, float]:
     """
     if case not in _KNOWN:
         _KNOWN[case] = _Reasoned(case)
-    known = _KNOWN[case]
-    if not known.counts:
+    prompt = _KNOWN[case]
+    if not prompt.counts:
         return dict.fromkeys(_NUMBERS, float("nan"))
     start = time.process_time()
-    scores = _scores(case, known, method)
+    scores = _scores(case, prompt, method)
     spent = time.process_time() - start
-    scores = np.array(scores[: known.length], np.float64)
+    scores = np.array(scores[: prompt.length], np.float64)
     scores[0] = 0.0  # the attention sink
     numbers = recovery(
-        scores, known.documents, known.example.evidence, known.needles, known.counted
+        scores, prompt.documents, prompt.example.evidence, prompt.needles, prompt.counted
     )
     return {
         "tokens": numbers.token_recovery,
         "rank": numbers.reciprocal_rank,
-        "passes": spent / known.seconds,
+        "passes": spent / prompt.seconds,
     }
 
 
-def _scores(case: Case, known: _Reasoned, method: str) -> np.ndarray:
+def _scores(case: Case, prompt: _Reasoned, method: str) -> np.ndarray:
     if method in ("answer", "hops"):
         hops = case.lens.hops(
-            known.recording,
-            answer=known.answer,
-            reasoning=known.reasoning,
+            prompt.recording,
+            answer=prompt.answer,
+            reasoning=prompt.reasoning,
             hops=int(method == "hops"),
         )
         return np.asarray(hops.scores)
     span = "sum" if method == "span" else None
-    maps: Any = measure("flow_routes", known.recording, span=span)
+    maps: Any = measure("flow_routes", prompt.recording, span=span)
     rows: np.ndarray = np.atleast_2d(shares(maps.reading.of(maps.scores))).mean(0)
     return rows
 
 
 def run(setting: Setting) -> Outcome:
     """Score every prompt with the four methods."""
-    seen = setting.observe({name: partial(observe, method=name) for name in METHODS})
+    observations = setting.observe({name: partial(observe, method=name) for name in METHODS})
     values = {
-        name: {key: np.array([each[key] for each in kept]) for key in _NUMBERS}
-        for name, kept in seen.answers.items()
+        name: {key: np.array([each[key] for each in answers]) for key in _NUMBERS}
+        for name, answers in observations.answers.items()
     }
-    table = pd.DataFrame([_row(name, known) for name, known in values.items()])
+    table = pd.DataFrame([_row(name, by_number) for name, by_number in values.items()])
     measured = {
-        f"{name}, {key}": (_median if key == "passes" else _mean)(known[key])
-        for name, known in values.items()
+        f"{name}, {key}": (_median if key == "passes" else _mean)(by_number[key])
+        for name, by_number in values.items()
         for key in _NUMBERS
     }
-    shown = {name: measured[f"{name}, tokens"] for name in values}
+    recalls = {name: measured[f"{name}, tokens"] for name in values}
     figure = figures.bars(
-        {"": shown}, title="evidence tokens among the best 10 %", y_label="recall"
+        {"": recalls}, title="evidence tokens among the best 10 %", y_label="recall"
     )
     return Outcome(
-        {"recovery": table}, {"recovery": figure}, measured, _findings(values), seen.skipped
+        {"recovery": table}, {"recovery": figure}, measured, _findings(values), observations.skipped
     )
 
 
-def _row(name: str, known: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    tokens = known["tokens"][~np.isnan(known["tokens"])]
+def _row(name: str, by_number: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    tokens = by_number["tokens"][~np.isnan(by_number["tokens"])]
     low, high = interval_of(tokens)
     return {
         "method": name,
-        "prompts": len(known["tokens"]),
+        "prompts": len(by_number["tokens"]),
         "counted": len(tokens),
         "token recovery": _mean(tokens),
         "low": low,
         "high": high,
-        "reciprocal rank": _mean(known["rank"]),
-        "passes": _median(known["passes"]),
+        "reciprocal rank": _mean(by_number["rank"]),
+        "passes": _median(by_number["passes"]),
     }
 
 
 def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else float("nan")
 
 
 def _median(values: np.ndarray) -> float:
@@ -203,8 +203,8 @@ def _median(values: np.ndarray) -> float:
 
     The median is robust to the first prompt, which is slow because the model is verified on it.
     """
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    numbers = values[~np.isnan(values)]
+    return float(np.median(numbers)) if len(numbers) else float("nan")
 
 
 def _findings(values: Mapping[str, Mapping[str, np.ndarray]]) -> list[Finding]:

@@ -55,13 +55,13 @@ def do_in_processes(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
     """Run tasks in separate processes."""
-    left, deaths = dict(enumerate(tasks)), 0
-    while left:
-        before = len(left)
-        for number, result in _until_one_dies(engine, start, left):
-            del left[number]
+    remaining, deaths = dict(enumerate(tasks)), 0
+    while remaining:
+        before = len(remaining)
+        for number, result in _until_one_dies(engine, start, remaining):
+            del remaining[number]
             yield number, result
-        deaths = deaths + 1 if left and len(left) == before else 0
+        deaths = deaths + 1 if remaining and len(remaining) == before else 0
         if deaths == DEATHS:
             raise MixlensError(too_many_deaths("most likely because memory ran out"))
 

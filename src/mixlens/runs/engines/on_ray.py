@@ -193,10 +193,10 @@ def _scheduled(
     tasks: Sequence[Task],
     groups: Sequence[_ProcessGroup],
 ) -> Iterator[tuple[int, Result]]:
-    waiting, left, deaths = list(reversed(range(len(tasks)))), len(tasks), 0
+    waiting, remaining, deaths = list(reversed(range(len(tasks)))), len(tasks), 0
     running: list[_Work] = [_Work(group, None, group.begin(start)) for group in groups]
     idle: list[_ProcessGroup] = []
-    while left:
+    while remaining:
         while waiting and idle:
             group, number = idle.pop(0), waiting.pop()
             running.append(_Work(group, number, group.do(tasks[number])))
@@ -217,7 +217,7 @@ def _scheduled(
             idle += [work.group] * engine.at_once
             continue
         deaths = 0
-        left -= 1
+        remaining -= 1
         idle.append(work.group)
         yield work.number, ray.get(work.answers[0])
 

@@ -48,21 +48,21 @@ def plot(
     if kind not in kinds():
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(kinds())}.")
     draw = importlib.import_module(f"{__name__}.{kind}").draw
-    known = {
+    accepted = {
         name
         for name, parameter in inspect.signature(draw).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    chosen = {"target": target, "layer": layer, "head": head}
-    given = {name: value for name, value in chosen.items() if value is not None} | options
-    unknown = sorted(set(given) - known)
+    selection = {"target": target, "layer": layer, "head": head}
+    arguments = {name: value for name, value in selection.items() if value is not None} | options
+    unknown = sorted(set(arguments) - accepted)
     if unknown:
         raise InvalidInput(
             f"Unknown option {unknown[0]!r} of the figure {kind!r}. Choose one of:"
-            f" {', '.join(sorted(known))}."
+            f" {', '.join(sorted(accepted))}."
         )
     check_width(options.get("width"))
-    figure, detail = draw(maps, **given)
+    figure, detail = draw(maps, **arguments)
     return caption(figure, format_caption(maps, detail))
 
 

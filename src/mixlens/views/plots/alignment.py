@@ -36,8 +36,8 @@ def draw(
     `gold` holds the gold links as pairs (target, source) of positions. `width` is in inches.
     """
     maps, of_head = whole_layers(maps, head)
-    read = read_layers(maps, layer)
-    values = shares(read.scores)
+    reading = read_layers(maps, layer)
+    values = shares(reading.scores)
     rows, columns = target_labels(maps), source_labels(maps)
     across = side(len(columns), 0.24) if width is None else width - 1.3
     height = side(len(rows), 0.24)
@@ -55,7 +55,7 @@ def draw(
     name_axis(axes, "y", rows, "target token", height)
     axes.tick_params(length=0)
     legend = "area: normalised score" + (", outlined: gold links" if gold else "")
-    return figure, ", ".join(filter(None, [read.name, of_head, legend]))
+    return figure, ", ".join(filter(None, [reading.name, of_head, legend]))
 
 
 def _squares(values: np.ndarray) -> Any:

@@ -66,11 +66,11 @@ def target_of(maps: MixingMaps, target: int | str | None) -> int:
     """
     if target is not None:
         return position_of(target, maps.target_row, maps.target_positions)
-    row, held = maps.target_row, maps.target_positions
+    row, positions = maps.target_row, maps.target_positions
     special = row.special or (False,) * len(row)
-    masks = [at for at in held if special[at] and "mask" in row.labels[at].lower()]
-    ordinary = [at for at in held if not special[at]]
-    return masks[0] if len(masks) == 1 else (ordinary or list(held))[-1]
+    masks = [at for at in positions if special[at] and "mask" in row.labels[at].lower()]
+    ordinary = [at for at in positions if not special[at]]
+    return masks[0] if len(masks) == 1 else (ordinary or list(positions))[-1]
 
 
 def target_name(maps: MixingMaps, position: int) -> str:

@@ -68,10 +68,10 @@ def _all_targets(maps: MixingMaps) -> Figure:
     away = np.abs(np.array(maps.target_positions)[:, None] - np.arange(wide.shape[-1]))
     kinds = np.where(away == 0, 0, np.where(special, 2, np.where(away == 1, 1, 3)))
     means, bands = {}, {}
-    drawn = np.random.default_rng(0).integers(0, wide.shape[1], (_DRAWS, wide.shape[1]))
+    resamples = np.random.default_rng(0).integers(0, wide.shape[1], (_DRAWS, wide.shape[1]))
     for number, name in enumerate(("itself", "its neighbours", "special tokens", "all others")):
         parts = np.where(kinds == number, wide, 0).sum(-1)  # layer, target
         means[name] = parts.mean(-1)
-        ends = np.quantile(parts[:, drawn].mean(-1), (0.025, 0.975), axis=-1)
+        ends = np.quantile(parts[:, resamples].mean(-1), (0.025, 0.975), axis=-1)
         bands[name] = (ends[0], ends[1])
     return lines(means, x=list(maps.layers), bands=bands, y_label="normalised score")

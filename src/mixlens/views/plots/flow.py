@@ -46,15 +46,15 @@ def draw(
     maps = maps.normalised(absolute=True) if maps.facts.signed else maps
     steps = layer_transitions(maps, None, True).steps
     edges = contributions(steps, position)
-    drawn = _connected(np.where(edges >= threshold, edges, 0), position)
-    rows = _rows(drawn, position)
-    figure = _drawn(maps, drawn, rows, position, width)
-    kept = drawn.sum((1, 2)).min()
+    edge_weights = _connected(np.where(edges >= threshold, edges, 0), position)
+    rows = _rows(edge_weights, position)
+    figure = _drawn(maps, edge_weights, rows, position, width)
+    share_drawn = edge_weights.sum((1, 2)).min()
     name = token_labels(maps.target_row)[position]
     detail = [
         f"flow to {name} (token {position})",
         f"edges of at least {threshold:.0%}" if threshold >= 0.01 else f"edges ≥ {threshold:g}",
-        f"at least {kept:.0%} of each layer is drawn",
+        f"at least {share_drawn:.0%} of each layer is drawn",
         of_head,
     ]
     return figure, ", ".join(filter(None, detail))
@@ -80,28 +80,28 @@ def _connected(edges: np.ndarray, target: int) -> np.ndarray:
     return edges
 
 
-def _rows(drawn: np.ndarray, target: int) -> list[int]:
+def _rows(edge_weights: np.ndarray, target: int) -> list[int]:
     """Return the tokens to draw, in reading order.
 
     All tokens of a short text are drawn. For a longer text, the tokens with the largest weights are
     drawn.
     """
-    if drawn.shape[-1] <= _MOST_ROWS:
-        return list(range(drawn.shape[-1]))
-    through = drawn.sum(1).max(0)
+    if edge_weights.shape[-1] <= _MOST_ROWS:
+        return list(range(edge_weights.shape[-1]))
+    through = edge_weights.sum(1).max(0)
     through[target] = np.inf
     largest = np.argsort(-through, kind="stable")[:_MOST_ROWS]
     return sorted(int(token) for token in largest if through[token] > 0)
 
 
 def _drawn(
-    maps: MixingMaps, drawn: np.ndarray, rows: list[int], target: int, width: float
+    maps: MixingMaps, edge_weights: np.ndarray, rows: list[int], target: int, width: float
 ) -> Figure:
     row_of = {token: number for number, token in enumerate(rows)}
     figure, (axes,) = panels(1, width=width, height=0.19 * len(rows) + 1.0)
-    axes.add_collection(_edges(drawn, row_of))
-    _nodes(axes, drawn, row_of, target)
-    depth = len(drawn)
+    axes.add_collection(_edges(edge_weights, row_of))
+    _nodes(axes, edge_weights, row_of, target)
+    depth = len(edge_weights)
     axes.set_xlim(-0.15, depth + 0.15)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     finish(axes)
@@ -111,28 +111,28 @@ def _drawn(
         axes.set_xticks(range(depth + 1), ["input", *map(str, maps.layers)])
         axes.set_xlabel("layer")
     labels = token_labels(maps.source_row)
-    skips = len(rows) < drawn.shape[-1]
+    skips = len(rows) < edge_weights.shape[-1]
     named = [f"{shorten_label(labels[t])} {t}" if skips else shorten_label(labels[t]) for t in rows]
     points = SMALL if len(rows) <= 40 else max(SMALLEST, SMALL * 40 / len(rows))
     name_ticks(axes, "y", range(len(rows)), named, fontsize=points)
     axes.tick_params(length=0)
-    reaches = drawn[0].sum(0)
+    reaches = edge_weights[0].sum(0)
     for tick, token in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_color(LIGHT["ink"] if reaches[token] > 0 else LIGHT["quiet"])
         tick.set_fontweight("bold" if token == target else "normal")
     return figure
 
 
-def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
+def _edges(edge_weights: np.ndarray, row_of: dict[int, int]) -> Any:
     """Draw edges from left to right. The line width of an edge grows with its weight."""
     from matplotlib.collections import LineCollection
 
     steps = np.linspace(0, 1, 24)
     bend = steps**2 * (3 - 2 * steps)
     segments, widths, shades = [], [], []
-    for layer, to, start in np.argwhere(drawn > 0):
+    for layer, to, start in np.argwhere(edge_weights > 0):
         if to in row_of and start in row_of:
-            share = float(drawn[layer, to, start])
+            share = float(edge_weights[layer, to, start])
             y = row_of[int(start)] + (row_of[int(to)] - row_of[int(start)]) * bend
             segments.append(np.stack([layer + steps, y], 1))
             widths.append(0.4 + 9 * share)
@@ -142,15 +142,15 @@ def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
     )
 
 
-def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) -> None:
+def _nodes(axes: Any, edge_weights: np.ndarray, row_of: dict[int, int], target: int) -> None:
     """Draw a dot for each token. Its area grows with the total weight of the edges at the token."""
     places, areas = [], []
-    for layer, edges in enumerate(drawn):
+    for layer, edges in enumerate(edge_weights):
         for token in np.flatnonzero(edges.sum(0)):
             if int(token) in row_of:
                 places.append((layer, row_of[int(token)]))
                 areas.append(6 + 60 * float(edges[:, token].sum()))
-    places.append((len(drawn), row_of[target]))
+    places.append((len(edge_weights), row_of[target]))
     areas.append(66.0)
     colours = [LIGHT["mark"]] * (len(places) - 1) + [TARGET]
     axes.scatter(*np.array(places).T, s=areas, c=colours, linewidths=0, zorder=2)

@@ -33,11 +33,11 @@ def draw(
         )
     titles = [f"head {number}" for number in range(maps.scores.shape[1])]
     if layer is not None or len(maps.layers) == 1:
-        read = read_layers(maps, layer)
+        reading = read_layers(maps, layer)
         figure = small_multiples(
-            maps, read.scores, titles, columns=columns, width=width, scale=scale
+            maps, reading.scores, titles, columns=columns, width=width, scale=scale
         )
-        return figure, read.name
+        return figure, reading.name
     if columns is not None:
         raise InvalidInput(
             "columns= needs a single layer, because in a figure of several layers, each head has "

@@ -22,15 +22,15 @@ def draw(
 ) -> tuple[Figure, str]:
     """Draw one layer. By default, the layers are aggregated. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
-    read = read_layers(maps, layer)
+    reading = read_layers(maps, layer)
     figure = heat_map(
-        read.scores,
+        reading.scores,
         target_labels(maps),
         source_labels(maps),
         x_label="source token",
         y_label="target token",
         signed=maps.facts.signed,
-        colour_bar=read.unit,
+        colour_bar=reading.unit,
         width=width,
     )
-    return figure, ", ".join(filter(None, [read.name, of_head]))
+    return figure, ", ".join(filter(None, [reading.name, of_head]))

@@ -34,11 +34,11 @@ def draw(
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
     scores, sources = row_of(maps, position), source_labels(maps)
-    shown = np.sort(np.argsort(-np.abs(scores).max(0), kind="stable")[:most])
-    left_out = len(sources) - len(shown)
+    source_places = np.sort(np.argsort(-np.abs(scores).max(0), kind="stable")[:most])
+    left_out = len(sources) - len(source_places)
     figure = heat_map(
-        scores.T[shown],
-        [f"{sources[i]} {i}" for i in shown] if left_out else sources,
+        scores.T[source_places],
+        [f"{sources[i]} {i}" for i in source_places] if left_out else sources,
         [str(layer) for layer in maps.layers],
         x_label="layer",
         y_label="source token",
@@ -46,5 +46,5 @@ def draw(
         colour_bar="score",
         width=width,
     )
-    rest = f"the {len(shown)} largest of {len(sources)} sources" if left_out else ""
-    return figure, ", ".join(filter(None, [target_name(maps, position), of_head, rest]))
+    note = f"the {len(source_places)} largest of {len(sources)} sources" if left_out else ""
+    return figure, ", ".join(filter(None, [target_name(maps, position), of_head, note]))

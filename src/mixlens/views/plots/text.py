@@ -40,17 +40,17 @@ def draw(
     """
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
-    read = read_layers(maps.at(targets=[position]), layer)
+    reading = read_layers(maps.at(targets=[position]), layer)
     among = maps.source_row == maps.target_row
     outlined = position if among else None
-    figure = _drawn(maps.source_row, read, outlined, maps.facts.signed, size, width)
-    detail = [target_name(maps, position), read.name, of_head]
+    figure = _drawn(maps.source_row, reading, outlined, maps.facts.signed, size, width)
+    detail = [target_name(maps, position), reading.name, of_head]
     return figure, ", ".join(filter(None, detail))
 
 
 def _drawn(
     row: TokenRow,
-    read: ReadLayers,
+    reading: ReadLayers,
     target: int | None,
     signed: bool,
     size: float,
@@ -59,7 +59,7 @@ def _drawn(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    (scores,) = read.scores
+    (scores,) = reading.scores
     fragments, gaps = _fragments(row)
     fragments = drawable(fragments)
     if not fragments:
@@ -81,7 +81,7 @@ def _drawn(
             y = (number + 0.5) * _LINE * size
             _box(axes, x, y, widths[token], size, scale.to_rgba(scores[token]), token == target)
             _write(axes, x + widths[token] / 2, y, fragments[token], size, scale, scores[token])
-    scale_bar(figure, scale, [axes], read.unit)
+    scale_bar(figure, scale, [axes], reading.unit)
     return figure
 
 
@@ -96,10 +96,10 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
             gap = special or (label.startswith(WORD_MARKS) if marked else label[:2] != "##")
         else:
             start, stop = row.offsets[number]
-            written = row.text[start:stop]
-            piece = visible(written.strip()) or printable(label)
+            spelled = row.text[start:stop]
+            piece = visible(spelled.strip()) or printable(label)
             before = row.text[:start]
-            gap = written[:1].isspace() or before[-1:].isspace()
+            gap = spelled[:1].isspace() or before[-1:].isspace()
             gap = gap or bool(number and row.special and row.special[number - 1])
             piece = _joined(piece, row.text, start, stop)
         fragments.append(piece)

@@ -77,7 +77,8 @@ def _pieces(answer: Answer) -> list[list[Any]]:
         if word.start > end:
             spelled.append([well_formed(answer.text[end : word.start]), -1, -1])
         sentence = next(
-            (i for i, own in enumerate(answer.sentences) if own.first <= word.first < own.stop), -1
+            (i for i, part in enumerate(answer.sentences) if part.first <= word.first < part.stop),
+            -1,
         )
         spelled.append(
             [well_formed(answer.text[max(word.start, end) : word.end]), number, sentence]
@@ -100,13 +101,13 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
         spelled: list[list[Any]] = [[well_formed(text), -1]]
         if part.kind == "document":
             spelled, end = [], part.start
-            for number, own in enumerate(answer.passages):
-                if not part.start <= own.start < part.stop:
+            for number, passage in enumerate(answer.passages):
+                if not part.start <= passage.start < part.stop:
                     continue
-                if own.start > end:
-                    spelled.append([well_formed(answer.prompt[end : own.start]), -1])
-                spelled.append([well_formed(answer.prompt[own.start : own.stop]), number])
-                end = own.stop
+                if passage.start > end:
+                    spelled.append([well_formed(answer.prompt[end : passage.start]), -1])
+                spelled.append([well_formed(answer.prompt[passage.start : passage.stop]), number])
+                end = passage.stop
         number = documents.index(part.name) if part.kind == "document" else -1
         name = well_formed(part.name)
         blocks.append({"name": name, "kind": part.kind, "document": number, "pieces": spelled})

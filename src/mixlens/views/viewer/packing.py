@@ -66,20 +66,20 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
     """
     layers, targets, sources = scores.shape
     itemsize = 2 + (2 if sources <= 65_535 else 4)
-    kept = int(room * 3 / 4 / itemsize / (layers * (targets + sources)))
-    kept = max(_FEWEST, kept)
+    count = int(room * 3 / 4 / itemsize / (layers * (targets + sources)))
+    count = max(_FEWEST, count)
     counts, indices, values = [], [], []
     for layer in scores:
         portion = shares(layer)
-        chosen = _largest_mask(np.abs(portion, dtype=np.float32), kept)
-        rows, columns = np.nonzero(chosen)
+        mask = _largest_mask(np.abs(portion, dtype=np.float32), count)
+        rows, columns = np.nonzero(mask)
         counts.append(np.bincount(rows, minlength=targets))
         indices.append(columns)
         values.append(portion[rows, columns])
     starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return {
         "kind": "largest",
-        "kept": kept,
+        "kept": count,
         "shape": [layers, targets, sources],
         "starts": encode_array(starts.astype(np.uint32)),
         "indices": encode_array(
@@ -96,15 +96,15 @@ def largest_of_rows(scores: np.ndarray, room: int) -> dict[str, Any]:
     """
     targets, sources = scores.shape
     dtype = np.uint16 if sources <= 65_535 else np.uint32
-    kept = max(_FEWEST, int(room * 3 / 4 / (2 + dtype().itemsize) / targets))
-    kept = min(kept, sources)
+    count = max(_FEWEST, int(room * 3 / 4 / (2 + dtype().itemsize) / targets))
+    count = min(count, sources)
     portion = shares(scores)
-    columns = np.sort(np.argpartition(-np.abs(portion), kept - 1, 1)[:, :kept], 1)
+    columns = np.sort(np.argpartition(-np.abs(portion), count - 1, 1)[:, :count], 1)
     return {
         "kind": "largest",
-        "kept": kept,
+        "kept": count,
         "shape": [1, targets, sources],
-        "starts": encode_array((np.arange(targets + 1) * kept).astype(np.uint32)),
+        "starts": encode_array((np.arange(targets + 1) * count).astype(np.uint32)),
         "indices": encode_array(columns.reshape(-1).astype(dtype)),
         "values": encode_array(
             np.take_along_axis(portion, columns, 1).reshape(-1).astype(np.float16)
@@ -112,13 +112,13 @@ def largest_of_rows(scores: np.ndarray, room: int) -> dict[str, Any]:
     }
 
 
-def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
+def _largest_mask(sizes: np.ndarray, count: int) -> np.ndarray:
     mask = np.zeros(sizes.shape, bool)
-    for values, chosen in ((sizes, mask), (np.ascontiguousarray(sizes.T), mask.T)):
-        if kept >= values.shape[1]:
+    for values, part in ((sizes, mask), (np.ascontiguousarray(sizes.T), mask.T)):
+        if count >= values.shape[1]:
             return sizes > 0
-        order = np.argpartition(-values, kept, 1)[:, :kept]
-        np.put_along_axis(chosen, order, True, 1)
+        order = np.argpartition(-values, count, 1)[:, :count]
+        np.put_along_axis(part, order, True, 1)
     return mask & (sizes > 0)
 
 
@@ -148,8 +148,8 @@ class Room:
         self.heads: bool = layers + heads <= room
         self.whole: bool = layers <= room
         self._each = MOST_BYTES / max(weights, 1)
-        left = room - min(layers, MOST_BYTES)
-        self._each_of_heads = left / max(head_weights, 1) if room > ALL_BYTES else 0
+        remaining = room - min(layers, MOST_BYTES)
+        self._each_of_heads = remaining / max(head_weights, 1) if room > ALL_BYTES else 0
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
         """Encode per-layer maps. If the full maps do not fit, store only their largest entries."""
@@ -177,7 +177,7 @@ def _rows_and_columns(scores: np.ndarray) -> int:
 
 
 def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
-    shown = whole if whole is not None else heads
-    assert shown is not None
-    layers, targets, sources = shown.scores.shape[0], *shown.scores.shape[-2:]
+    maps = whole if whole is not None else heads
+    assert maps is not None
+    layers, targets, sources = maps.scores.shape[0], *maps.scores.shape[-2:]
     return layers + 1, targets, sources  # one more for the aggregated layers

@@ -37,14 +37,14 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
         f"default-src 'none'; script-src {script_source()}; img-src data: blob:;"
         f" connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
-    given = {**payload, "live": None if live is None else dict(live)}
+    data = {**payload, "live": None if live is None else dict(live)}
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(well_formed(str(payload.get('title', 'mixlens'))))} · mixlens</title>\n"
         '<meta name="color-scheme" content="light dark">\n</head>\n<body>\n'
-        f'<script type="application/json" id="payload">{_inert(given)}</script>\n'
+        f'<script type="application/json" id="payload">{_inert(data)}</script>\n'
         '<main id="view"></main>\n'
         "<noscript>This page draws its view with JavaScript, which is switched off here."
         "</noscript>\n"

@@ -55,36 +55,36 @@ def payload_of(
     `seconds`, the duration of one source. The payload includes as much as fits into `room`
     characters (default: 5 MB). See docs/viewer.md.
     """
-    given = [maps] if not isinstance(maps, Sequence) else list(maps)
-    if not given:
+    all_maps = [maps] if not isinstance(maps, Sequence) else list(maps)
+    if not all_maps:
         raise InvalidInput("The list of maps is empty. Pass at least one.")
-    for each in given:
+    for each in all_maps:
         if not hasattr(each, "target_row"):
             raise InvalidInput(
                 f"{each!r:.80} is not a MixingMaps object. Pass maps from `Lens.measure`."
             )
     rows: list[TokenRow] = []
-    entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
+    entries = _entries(all_maps, rows, packing.ALL_BYTES if room is None else room)
     texts = [text_of(row) for row in rows]
     sources = texts[entries[0]["sources"]]
-    drawn = _picture(rows)
+    picture = _picture(rows)
     if seconds is not None:
         sources["seconds"] = seconds
         sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
     if image is not None:
         _name_patches(sources["shown"], image)
-    answer = answer_of_maps(given)
+    answer = answer_of_maps(all_maps)
     generated = {} if answer is None else {"answer": answer_block(answer, _ANSWER_ROOM)}
     view = {"view": "answer"} if generated and target is None else {}
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
-        "title": title or _title(given[0]),
+        "title": title or _title(all_maps[0]),
         "texts": texts,
         "maps": entries,
-        "image": drawn if image is None else {"text": entries[0]["sources"], **image},
+        "image": picture if image is None else {"text": entries[0]["sources"], **image},
         "images": _pictures(rows),
-        "start": {"target": _first_target(given[0]) if target is None else target, **view},
+        "start": {"target": _first_target(all_maps[0]) if target is None else target, **view},
         **generated,
     }
 
@@ -153,7 +153,9 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
     The other views of the page show the tokens of the answer.
     """
     room = _ANSWER_MAPS // len(answer.methods)
-    scored = [own for own in answer.methods.values() if not own.removes]
+    scored = [
+        method_scores for method_scores in answer.methods.values() if not method_scores.removes
+    ]
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
@@ -232,13 +234,15 @@ def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, 
 # ------------------------------------------------------------------------------------- the entries
 
 
-def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
+def _entries(
+    all_maps: Sequence[MixingMaps], rows: list[TokenRow], room: int
+) -> list[dict[str, Any]]:
     """Return one payload entry for each measure.
 
     The per-layer and per-head maps of a measure share an entry.
     """
     merged: dict[str, list[MixingMaps | None]] = {}
-    for maps in given:
+    for maps in all_maps:
         key = repr({k: v for k, v in maps.provenance.items() if k != "versions"})
         key += repr((maps.layers, maps.target_positions))
         pair = merged.setdefault(key, [None, None])
@@ -267,10 +271,10 @@ def _entry(
             f"Single heads are reduced to the {packed_heads['kept']} largest entries of each "
             "row and column."
         )
-    joined, reason = _joined(layers)
+    aggregated, reason = _joined(layers)
     notes += [reason] if reason else []
-    if joined is not None and len(joined.layers) > 1 and not budget.rollouts:
-        joined = joined.last()
+    if aggregated is not None and len(aggregated.layers) > 1 and not budget.rollouts:
+        aggregated = aggregated.last()
         notes.append(
             "Only the rollout to the last layer is included, because with the others the "
             f"page would be larger than {budget.megabytes} MB."
@@ -286,21 +290,21 @@ def _entry(
         "signed": layers.facts.signed,
         "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
         "own_share": layers.facts.residual_included,
-        "reading": _first_depth(layers, joined),
+        "reading": _first_depth(layers, aggregated),
         "warnings": _warnings(layers),
         "scores": budget.packed(layers.scores),
         "totals": packing.totals(layers.scores),
         "heads": packed_heads,
         "joined": None
-        if joined is None
+        if aggregated is None
         else {
-            "how": joined.provenance["steps"][-1],
+            "how": aggregated.provenance["steps"][-1],
             "residual": float(layers.rollout_residual or 0),
             "normalise": layers.rollout_normalised,
-            "own_share": joined.facts.residual_included,
-            "warnings": _warnings(joined),
-            "scores": budget.packed(joined.scores),
-            "totals": packing.totals(joined.scores),
+            "own_share": aggregated.facts.residual_included,
+            "warnings": _warnings(aggregated),
+            "scores": budget.packed(aggregated.scores),
+            "totals": packing.totals(aggregated.scores),
         },
         "notes": notes,
     }
@@ -323,10 +327,10 @@ def _holds_residual(measure: str) -> bool:
     return spec is not None and spec.facts.residual_included
 
 
-def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
+def _first_depth(maps: MixingMaps, aggregated: MixingMaps | None) -> str | int:
     """Return the layer or aggregation that the page shows first."""
     how = maps.reading.how
-    if how == "sum" and joined is not None:
+    if how == "sum" and aggregated is not None:
         return "all"
     return "mean" if how == "mean" else 0 if how == "first" else len(maps.layers) - 1
 
@@ -358,10 +362,10 @@ def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
 
     Return None if there are several images, or if the patches do not form a single grid.
     """
-    drawn = [(i, each) for i, row in enumerate(rows) for each in row.pictures]
-    if len({id(each) for _, each in drawn}) != 1 or not drawn[0][1].is_plain:
+    pictures = [(i, each) for i, row in enumerate(rows) for each in row.pictures]
+    if len({id(each) for _, each in pictures}) != 1 or not pictures[0][1].is_plain:
         return None
-    text, picture = drawn[0]
+    text, picture = pictures[0]
     first, rows_, columns, *_ = picture.grids[0]
     return {"text": text, "src": picture.src, "rows": rows_, "columns": columns, "first": first}
 
@@ -380,15 +384,15 @@ def _pictures(rows: Sequence[TokenRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
+def _name_patches(token_texts: list[str], image: Mapping[str, Any]) -> None:
     rows, columns, first = image["rows"], image["columns"], image["first"]
-    if first + rows * columns > len(shown):
+    if first + rows * columns > len(token_texts):
         raise InvalidInput(
-            f"{rows} × {columns} patches from position {first} exceed the {len(shown)} "
+            f"{rows} × {columns} patches from position {first} exceed the {len(token_texts)} "
             "sources. Check `image`."
         )
     for patch in range(rows * columns):
-        shown[first + patch] = f"row {patch // columns}, column {patch % columns}"
+        token_texts[first + patch] = f"row {patch // columns}, column {patch % columns}"
 
 
 def _index(row: TokenRow, rows: list[TokenRow]) -> int:
@@ -402,8 +406,8 @@ def _title(maps: MixingMaps) -> str:
 
 
 def _short_title(text: str) -> str:
-    shown = well_formed(" ".join(text.split()))
-    return shown if len(shown) <= 80 else shown[:79] + "…"
+    title = well_formed(" ".join(text.split()))
+    return title if len(title) <= 80 else title[:79] + "…"
 
 
 def _first_target(maps: MixingMaps) -> int:
@@ -413,16 +417,16 @@ def _first_target(maps: MixingMaps) -> int:
     model, the first token for an image model (it usually represents the whole image), and the last
     token for all other models.
     """
-    held, row = maps.target_positions, maps.target_row
+    positions, row = maps.target_positions, maps.target_row
     grid = row.pictures[0].grids[0] if row.pictures else None
     if grid is not None and 0 < grid.first == len(row) - grid.rows * grid.columns:
-        return held[0]
-    masks = [at for at in held if row.labels[at] in _MASKS]
+        return positions[0]
+    masks = [at for at in positions if row.labels[at] in _MASKS]
     special = row.special or (False,) * len(row)
-    tokens = [at for at in held if not special[at]]
+    tokens = [at for at in positions if not special[at]]
     words = [at for at in tokens if any(letter.isalnum() for letter in row.labels[at])]
     last = tokens if _is_causal(maps) else words or tokens
-    return (masks or last[-1:] or list(held[-1:]) or [0])[0]
+    return (masks or last[-1:] or list(positions[-1:]) or [0])[0]
 
 
 def _is_causal(maps: MixingMaps) -> bool:

@@ -26,17 +26,19 @@ _ENDS = (".", "!", "?", "。", "！", "？", "؟", "।", "…")
 def text_of(row: TokenRow) -> dict[str, Any]:
     """Return the entry of one text in a payload's `texts`."""
     ranges = _word_ranges(row)
-    shown, gaps = _from_text(row) if row.text is not None and row.offsets else _from_labels(row)
+    token_texts, gaps = (
+        _from_text(row) if row.text is not None and row.offsets else _from_labels(row)
+    )
     if ranges is not None and not (row.text is not None and row.offsets):
         starts = {start for start, _ in ranges}
         gaps = [" " if i in starts and i else "" for i in range(len(row))]
     return {
         "labels": [well_formed(label) for label in row.labels],
-        "shown": shown,
+        "shown": token_texts,
         "gaps": gaps,
         "special": [int(mark) for mark in row.special or (False,) * len(row)],
         "words": ranges,
-        "segments": None if _is_numbered(row) else _segments(row, shown, gaps),
+        "segments": None if _is_numbered(row) else _segments(row, token_texts, gaps),
         "seconds": row.seconds,
     }
 
@@ -82,27 +84,27 @@ def _from_text(row: TokenRow) -> tuple[list[str], list[str]]:
     """
     assert row.text is not None
     assert row.offsets is not None
-    shown, gaps, end = [], [], 0
+    token_texts, gaps, end = [], [], 0
     patches = patch_tokens(row)
     for place, (label, (start, stop)) in enumerate(zip(row.labels, row.offsets, strict=True)):
         start = max(start, end)
         if start >= stop or place in patches:
-            shown.append(well_formed(label))
+            token_texts.append(well_formed(label))
             gaps.append("")
             end = max(end, stop) if place in patches else end  # the placeholder is not shown
             continue
         piece = row.text[start:stop]
         core = piece.lstrip() or piece
         gaps.append(well_formed(row.text[end:start] + piece[: len(piece) - len(core)]))
-        shown.append(well_formed(core))
+        token_texts.append(well_formed(core))
         end = stop
-    return shown, gaps
+    return token_texts, gaps
 
 
 def _from_labels(row: TokenRow) -> tuple[list[str], list[str]]:
     labels = [well_formed(label) for label in row.labels]
-    shown = [label.removeprefix("##").lstrip("Ġ▁") or label for label in labels]
-    return shown, ["", *[" "] * (len(row) - 1)][: len(row)]
+    token_texts = [label.removeprefix("##").lstrip("Ġ▁") or label for label in labels]
+    return token_texts, ["", *[" "] * (len(row) - 1)][: len(row)]
 
 
 def well_formed(text: str) -> str:
@@ -110,25 +112,30 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
+def _segments(row: TokenRow, token_texts: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
     """Return the segments of a text. A long text without segments is divided into sentences."""
-    given = row.segments or (Segment(PROMPT, 0, len(row)),)
+    segments_or_all = row.segments or (Segment(PROMPT, 0, len(row)),)
     segments: list[Named] = []
-    for name, start, stop in given:
+    for name, start, stop in segments_or_all:
         if name in (PROMPT, CHAT) and len(row) >= _SEGMENTED_FROM:
-            segments += _sentences(shown, gaps, start, stop)
+            segments += _sentences(token_texts, gaps, start, stop)
         else:
             segments.append((start, stop) if name == OTHER else (start, stop, well_formed(name)))
     return segments if len(segments) > 1 else None
 
 
 def _sentences(
-    shown: Sequence[str], gaps: Sequence[str], start: int, stop: int
+    token_texts: Sequence[str], gaps: Sequence[str], start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of tokens that end at the end of a line or a sentence."""
     for i in range(start + 1, stop + 1):
         length = i - start
-        ends = i == stop or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)
+        ends = (
+            i == stop
+            or "\n" in gaps[i]
+            or "\n" in token_texts[i - 1]
+            or token_texts[i - 1].endswith(_ENDS)
+        )
         if i == stop or length >= _LONGEST or (ends and length >= _SHORTEST):
             yield start, i
             start = i
