@@ -242,8 +242,7 @@ class Lens:
         """
         how: dict[str, Any] = {"site": site, "memory_budget": memory_budget}
         recording = record(self, given, targets=targets, **how)
-        if recording.is_kept:  # others run the model when they are measured
-            recording.state = whole_state_of(self.model)
+        recording.state = whole_state_of(self.model)
         return recording
 
     def generate(
@@ -299,8 +298,7 @@ class Lens:
         """
         how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}
         recording = generate(self, prompt, answer=answer, site=site, options=options, **how)
-        if recording.is_kept:
-            recording.state = whole_state_of(self.model)
+        recording.state = whole_state_of(self.model)
         return recording
 
     def answer(

@@ -3,8 +3,8 @@
 It decides whether cached results about a module are still valid, and whether a recording still
 belongs to its model. Version counters detect most writes. They do not detect writes through `.data`
 or NumPy, so the fingerprint also reads values of the tensors: all values of a vector, and at least
-one value from every row and column of a matrix. For a recording that the user keeps, all values are
-read (`all_contents`).
+one value from every row and column of a matrix. For recordings of `lens.record` and
+`lens.generate`, all values are read (`all_contents`).
 """
 
 from __future__ import annotations
