@@ -346,6 +346,18 @@ def test_an_answer_is_compared_as_a_span_and_as_an_output() -> None:
     assert words.sources[2] == "has"
 
 
+def test_the_label_of_an_answer_is_its_text_not_the_tokens_in_front_of_it() -> None:
+    lens = mixlens.Lens.bundled("causal")
+    text, names = "".join(ANSWERED), ["alti", "gradient_x_input"]
+    compared = lens.compare(text, answer="and she", only=names)
+    assert (compared.target_token, compared.explained) == ("and she", "answer 'and she'")
+    span = lens.compare(text, target=[11, 12], span="mean", only=names[:1])
+    place = span.target
+    assert lens.compare(text, answer=(place + 1, place + 3), only=names[:1]).target == place
+    generated = lens.generate(ANSWERED[0], answer=ANSWERED[1])
+    assert lens.compare(generated, answer="and she", only=names).target_token == "and she"
+
+
 def test_spans_of_a_text_are_compared() -> None:
     lens = mixlens.Lens.bundled("causal")
     text = "".join(ANSWERED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas
@@ -254,6 +254,52 @@ def test_layers_are_not_joined_without_the_last_one() -> None:
     for join in (lambda: lens.rollout("alti", recording, [1]), lambda: routes(recording)):
         with pytest.raises(UnsupportedModel, match="needs all layers"):
             join()
+
+
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_hops_need_every_layer(number: int) -> None:
+    lens = Lens.bundled("causal")
+    model: Any = lens.model
+    model.model.layers[number].register_forward_hook(_double)
+    with (
+        pytest.warns(UserWarning, match="not measured"),
+        pytest.raises(UnsupportedModel, match="needs all layers"),
+    ):
+        lens.hops("The dogs are old. So they", answer=[5, 6], reasoning=[3, 4])
+
+
+_WEIGHED: dict[str, Any] = {"targets": [2, 3], "span": "mean"}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda lens: lens.measure("alti", TEXT, targets={3, 2}, span="mean", weights=[1, 2]),
+        lambda lens: lens.measure("alti", TEXT, **_WEIGHED, weights={1.0, 2.0}),
+        lambda lens: lens.rollout("alti", TEXT, {3, 2}, span="mean", weights=[1, 2]),
+        lambda lens: lens.measure("attention", TEXT, layers={1, 0}),
+        lambda lens: lens.record(TEXT, targets=frozenset({1, 2})),
+        lambda lens: lens.measure("attention", TEXT).at(targets={1, 2}),
+        lambda lens: Lens.bundled("causal").generate(TEXT, answer=cast(Any, {45, 9})),
+        lambda lens: Lens.bundled("causal").measure(
+            "gradient_x_input", TEXT, answer=(2, 4), weights={1.0, 2.0}
+        ),
+        lambda lens: Lens.bundled("causal").measure("gradient_x_input", TEXT, answer={2, 4}),
+    ],
+)
+def test_sets_are_refused_where_the_order_matters(lens: Lens, ask: Callable[[Lens], Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"is a set|is not a list of numbers|is not an answer"):
+        ask(lens)
+
+
+def test_tables_of_labels_with_lone_surrogates() -> None:
+    """Files and hand-made labels may have them; pandas stores text as UTF-8."""
+    maps = MixingMaps.of(np.eye(2)[None], ["a", "b\ud83d"])
+    table = maps.to_dataframe()
+    assert list(table["source_token"]) == ["a", "b?", "a", "b?"]
+    assert list(table["score"]) == [1, 0, 0, 1]
+    assert table["score"].dtype == float
+    assert table["layer"].dtype == int
 
 
 @pytest.mark.parametrize(

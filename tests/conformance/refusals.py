@@ -48,10 +48,10 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
 
 
 def _of_the_stream(family: str, recording: Recording) -> str | None:
-    if ZOO[family].style == "post":
-        return "a norm is applied to the stream itself"
     if len(recording.structure.stacks) > 1:
         return "one stack of layers"
+    if ZOO[family].style == "post":
+        return "a norm is applied to the stream itself"
     return "not a chain" if family in NOT_A_CHAIN else None
 
 

@@ -57,11 +57,23 @@ def test_a_model_that_rejects_copies_runs_one_by_one_or_raises(
     torch.testing.assert_close(few, many, atol=1e-10, rtol=0)
     monkeypatch.setattr(_OfTwoRows, "rows", 0)
     for replacement in (1, "zero"):
-        with pytest.raises(UnsupportedModel, match=r"copies of one text .*\(images are packed\)"):
+        with pytest.raises(UnsupportedModel, match=r"edited copies .*\(images are packed\)"):
             models.scores("blank_out", recorded, replacement=replacement, position=1)
     monkeypatch.setattr(_OfTwoRows, "error", torch.OutOfMemoryError("no room"))
     with pytest.raises(torch.OutOfMemoryError):  # so that fewer copies are tried
         models.scores("blank_out", recorded, replacement=1, position=1)
+
+
+def test_a_classifier_that_reads_its_end_token_gets_the_right_advice() -> None:
+    """BART classifiers need the same number of end tokens in every text of a batch."""
+    sizes: dict[str, Any] = {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
+    sizes |= {"encoder_layers": 1, "decoder_layers": 1}
+    config = hf.BartConfig(vocab_size=60, **sizes, eos_token_id=2, pad_token_id=1)
+    lens = Lens(hf.BartForSequenceClassification(config).eval())
+    given = {"input_ids": torch.tensor([[0, 6, 7, 2]])}
+    with pytest.raises(UnsupportedModel, match=r"number of <eos> tokens.*a layer measure") as error:
+        lens.measure("blank_out", given, replacement=5)
+    assert "one text at a time" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["classifier", "causal", "translator"])

@@ -23,6 +23,22 @@ def test_training_mode_is_refused_even_in_a_submodule() -> None:
         Lens(model).record(inputs("bert"))
 
 
+@pytest.mark.parametrize("count", [0, -1])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("T5", "num_layers"), ("T5", "num_decoder_layers"), ("Bart", "encoder_layers")],
+)
+def test_an_encoder_decoder_without_layers_is_refused(kind: str, name: str, count: int) -> None:
+    """Otherwise the other stack would be measured in silence."""
+    config = getattr(hf, f"{kind}Config")(vocab_size=VOCABULARY, d_model=16, **{name: count})
+    lens = Lens(getattr(hf, f"{kind}Model")(config).eval())
+    given = {"input_ids": torch.tensor([[5, 6, 7]]), "decoder_input_ids": torch.tensor([[0, 6]])}
+    with pytest.raises(
+        mixlens.UnsupportedModel, match=rf"config\.{name} is {count}.*has no layers"
+    ):
+        lens.measure("attention", given)
+
+
 def test_text_without_tokenizer() -> None:
     with pytest.raises(mixlens.MissingTokenizer, match="tokenizer"):
         Lens(built("bert")).record("hello")

@@ -456,7 +456,7 @@ class Answer:
         >>> table[(table.part == "answer") & (table["rank"] == 1)].document.item()
         'document 2'
         """
-        import pandas as pd
+        from mixlens.maps.tables import make_table
 
         records = []
         answer_parts: list[tuple[str, int, str, dict[str, Any]]] = [("answer", 0, self.text, {})]
@@ -483,7 +483,7 @@ class Answer:
                             "rank": rank,
                         }
                     )
-        return pd.DataFrame(records)
+        return make_table(records)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write a self-contained HTML page that shows the answer next to the documents.

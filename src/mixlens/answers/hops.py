@@ -178,6 +178,7 @@ def trace_hops(
     if recording.batch != 1:
         raise InvalidInput(f"hops takes one text, got {recording.batch}.")
     require_causal_stack(recording.model, recording.last_stack)
+    recording.last_stack.require_every_layer("hops")
     row = recording.source_tokens(None, 0)
     plan = _HopSpans.of(recording, row, answer, reasoning, variant, recursion, left_out)
     if hops and not plan.through:

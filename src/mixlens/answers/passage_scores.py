@@ -92,7 +92,7 @@ class PassageScores(RankedScores):
         >>> list(scores.to_dataframe().columns)
         ['segment', 'score', 'text']
         """
-        import pandas as pd
+        from mixlens.maps.tables import make_table
 
         if not by_token:
             return super().to_dataframe()
@@ -102,7 +102,7 @@ class PassageScores(RankedScores):
             "token": self.tokens * count,
             "score": self.token_scores.reshape(-1),
         }
-        return pd.DataFrame(columns)
+        return make_table(columns)
 
     _what = "passage scores"
     _format = "mixlens passage scores 1"

@@ -92,7 +92,7 @@ class Span:
 def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
     """Return the weights of each text. You can pass one list for all texts or one list per text."""
     try:
-        if isinstance(weights, Mapping):
+        if isinstance(weights, (Mapping, set, frozenset)):
             raise TypeError
         entries = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
         nested = all(isinstance(entry, (list, tuple)) for entry in entries) and bool(entries)

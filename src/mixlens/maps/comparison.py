@@ -96,11 +96,9 @@ class Comparison:
         >>> list(comparison.to_dataframe().columns)
         ['source', 'attention', 'value_zeroing', 'blank_out']
         """
-        import pandas as pd
+        from mixlens.maps.tables import make_table
 
-        frame = pd.DataFrame(dict(self.scores))
-        frame.insert(0, "source", list(self.sources))
-        return frame
+        return make_table({"source": self.sources, **self.scores})
 
     def __repr__(self) -> str:
         about = f"{self.target_token!r} (token {self.target}), {self.reading}"

@@ -107,9 +107,9 @@ class RankedScores:
         >>> list(scores.to_dataframe().columns)
         ['segment', 'score', 'text']
         """
-        import pandas as pd
+        from mixlens.maps.tables import make_table
 
-        return pd.DataFrame(dict(self._columns()))
+        return make_table(dict(self._columns()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scores to a JSON file.

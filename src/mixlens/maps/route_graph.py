@@ -127,10 +127,10 @@ class Routes:
         >>> len(routes.to_dataframe()) == len(routes.edges)
         True
         """
-        import pandas as pd
+        from mixlens.maps.tables import make_table
 
         rows = [(*edge, self._token(edge.start), self._token(edge.end)) for edge in self.edges]
-        return pd.DataFrame(rows, columns=["start", "end", "weight", "start_token", "end_token"])
+        return make_table(rows, columns=["start", "end", "weight", "start_token", "end_token"])
 
     def save(self, path: str | Path) -> None:
         """Write the graph to a `.graphml` or `.csv` file.

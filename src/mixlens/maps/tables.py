@@ -1,6 +1,6 @@
 """Convert scores with their labels to xarray and to pandas.
 
-This is a separate module, because importing xarray and pandas takes half a second.
+Importing xarray and pandas takes half a second, so they are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
     from mixlens.maps.mixing_maps import MixingMaps
 
 
@@ -24,6 +25,8 @@ def label_array(
     The coordinates `target` and `source` are positions, `target_token` and `source_token` are
     labels, and `source_segment` is the segment of each source, if the text has segments.
     """
+    import xarray as xr
+
     coords: dict[str, Any] = {"layer": list(maps.layers)}
     if "head" in dims:
         coords["head"] = np.arange(values.shape[dims.index("head")])
@@ -55,4 +58,24 @@ def long_table(maps: MixingMaps) -> pd.DataFrame:
     names = maps.source_row.segment_names
     if names is not None:
         columns["source_segment"] = np.array(names, dtype=object)[index[-1]]
-    return pd.DataFrame({**columns, "score": maps.scores.reshape(-1)})
+    return make_table({**columns, "score": maps.scores.reshape(-1)})
+
+
+def make_table(data: Any, columns: list[str] | None = None) -> pd.DataFrame:
+    """Return `pandas.DataFrame(data, columns=columns)`.
+
+    pandas stores texts as UTF-8, which has no lone surrogates, so they become question marks.
+    """
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(data, columns=columns)
+    except UnicodeEncodeError:
+        table = pd.DataFrame(data, columns=columns, dtype=object)
+        table = table.map(lambda value: well_formed(value) if isinstance(value, str) else value)
+        return table.infer_objects()
+
+
+def well_formed(text: str) -> str:
+    """Replace lone surrogates in a text, because they cannot be written to a file."""
+    return text.encode("utf-8", "replace").decode("utf-8")

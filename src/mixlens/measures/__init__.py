@@ -257,6 +257,10 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
         fits = [key for key, site in structure.sites.items() if site.kind in measure.SPEC.sites]
         instead = f". Choose the site {' or '.join(fits)}" if fits else ""
         return f"{name} is not defined for {kind}-attention{instead}"
+    if measure.SPEC.one_stack and len(structure.stacks) > 1:
+        return (
+            f"{name} is defined for models with one stack of layers. Use attention_gradient instead"
+        )
     check: Refusal | None = getattr(measure, "refusal", None)
     for number, layer in enumerate(stack.layers):
         for part in layer.sites:
@@ -266,8 +270,6 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
                     reason = check(layer, part)
                 if reason is not None:
                     return f"{name}, layer {number} of {stack.name}: {reason}"
-    if measure.SPEC.one_stack and len(structure.stacks) > 1:
-        return f"{name} is defined for models with one stack of layers"
     return None
 
 

@@ -32,10 +32,10 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     can.
     """
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
-        return (
-            "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res, or"
-            " value_zeroing if the MLP is gated"
-        )
+        use = "attention_norm_ff_res, or value_zeroing if the MLP is gated"
+        if no_mlp(layer, site) is not None:
+            use = "attention_norm_res_ln or value_zeroing instead"
+        return f"no norm follows the MLP, so this scope does not exist. Use {use}"
     return no_mlp(layer, site)
 
 

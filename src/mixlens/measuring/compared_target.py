@@ -15,7 +15,7 @@ from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures, ready_measures
 from mixlens.measuring.measured_batch import span_label
 from mixlens.measuring.whole_maps import record_all_targets
-from mixlens.replay.explained_answer import answer_parts
+from mixlens.replay.explained_answer import answer_parts, produced_tokens
 from mixlens.replay.explained_output import select_explained
 from mixlens.text.tokens import TokenRow, cls_position, position_of, positions_by_text, to_list
 from mixlens.text.words import words as merged_words
@@ -155,12 +155,15 @@ def choose_span(
         raise InvalidInput("A span needs targets. Pass several targets, or an answer.")
     Span.of(span, None, [places])  # raises if there is no such definition
     choice = choose_target(recording, places[0], site, aggregate, False)
+    labels = choice.row
+    if answer is not None:  # the label is the answer, not the tokens in front of it
+        labels = produced_tokens(recording, 0).tokens
     is_one_piece = list(places) == list(range(places[0], places[-1] + 1))
     return replace(
         choice,
         word_tokens=tuple(places),
         chosen=places[0],
-        label=span_label(choice.row, tuple(places)),
+        label=span_label(labels, tuple(places)),
         words=words,
         span=span,
         answer=(places[0] + 1, places[-1] + 2) if is_one_piece else None,

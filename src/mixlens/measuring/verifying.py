@@ -74,13 +74,16 @@ def list_refusals(recording: Recording) -> dict[str, str | None]:
     """
     refusals: dict[str, str | None] = {}
     for name, spec in ready_measures().items():
+        if spec.explains_output:
+            reason = no_logits(recording.output, or_embedding=spec.explains_embedding)
+            if reason is not None:
+                refusals[name] = reason
+                continue
         reasons = [recorded_refusal(name, recording, site) for site in recording.sites]
         reason = None if None in reasons else reasons[0]
         refusals[name] = None if reason is None else without_subject(name, reason)
-        if spec.explains_output and refusals[name] is None:
-            refusals[name] = no_logits(recording.output, or_embedding=spec.explains_embedding)
-            if refusals[name] is None:
-                refusals[name] = _measured_refusal(recording, name, spec)
+        if spec.explains_output and reason is None:
+            refusals[name] = _measured_refusal(recording, name, spec)
     return refusals
 
 

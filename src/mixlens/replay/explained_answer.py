@@ -250,7 +250,7 @@ def _weights_by_text(weights: Any, texts: int) -> list[Any]:
     if weights is None:
         return [None] * texts
     try:
-        if isinstance(weights, Mapping):
+        if isinstance(weights, (Mapping, set, frozenset)):
             raise TypeError
         entries = list(weights)
         nested = bool(entries) and all(np.ndim(entry) == 1 for entry in entries)

@@ -163,9 +163,8 @@ def on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
                     raise
                 message = " ".join(str(error).split())[:200]
                 raise UnsupportedModel(
-                    f"{type(model).__name__} cannot run a batch of copies of one text "
-                    f"({message}). This is common for models with packed images. Record one text "
-                    "at a time, or choose a layer measure"
+                    f"{type(model).__name__} cannot run edited copies of the text as one batch "
+                    f"({message}). Choose a layer measure, such as value_zeroing"
                 ) from error
 
 

@@ -39,17 +39,14 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return the reason why the final state is not a sum over the layers if they have this
     structure, or None.
     """
-    use = ". Use decompx_logit or attention_gradient instead"
+    use = ". Use attention_gradient instead"
     if layer.has_other_parts:
         return (
             "more than one part adds to the stream next to its attention, so the path of a "
             "source is unknown. Use gradient_x_input or blank_out instead"
         )
     if len(layer.sites) > 1:
-        return (
-            "part of its logits comes from the encoder, through cross-attention. Use "
-            "attention_gradient instead"
-        )
+        return f"part of its logits comes from the encoder, through cross-attention{use}"
     feed_forward = layer.feed_forward
     if site.output_norm is not None or site.residual_from is not None:
         return (
@@ -177,7 +174,7 @@ class _Ends(NamedTuple):
     left: Tensor
 
 
-_NO_SUM = "so a logit is not a sum over the layers. Use gradient_x_input or blank_out instead"
+_NO_SUM = "so a logit is not a sum over the layers. Use blank_out instead"
 
 
 def _scale_after(layer: LayerStructure) -> float:

@@ -19,6 +19,7 @@ from mixlens.capture.batch_axes import batch_axes
 from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, forward
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import rounding
+from mixlens.model.module_walk import configs_of
 from mixlens.model.placement import is_out_of_memory
 from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.session import Remembered, state_of
@@ -70,6 +71,7 @@ def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
 
     Raise `UnsupportedModel` if no probe works.
     """
+    _require_layers(model)
     with restore_on_exit(model) as turned:
         candidates = probes(inputs, model)
         plain = is_plain_text(inputs)
@@ -82,6 +84,32 @@ def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
             raise too_long_to_probe(inputs) if too_long else UnsupportedModel(str(error)) from error
     _require_own_switches(model, inputs, turned)
     return structure
+
+
+_LAYER_COUNTS = (
+    "num_layers",
+    "num_decoder_layers",
+    "encoder_layers",
+    "decoder_layers",
+    "num_hidden_layers",
+)
+
+
+def _require_layers(model: nn.Module) -> None:
+    """Raise an error if the encoder or the decoder of an encoder–decoder model has no layers.
+
+    Otherwise only the other stack would be measured. In other models, no attention is found.
+    """
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return
+    for config in configs_of(model):
+        for name in _LAYER_COUNTS:
+            count = getattr(config, name, None)
+            if isinstance(count, int) and count < 1:
+                raise UnsupportedModel(
+                    f"config.{name} is {count}, so a part of {type(model).__name__} has no layers. "
+                    "Load the model with the number of layers in its checkpoint"
+                )
 
 
 def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:

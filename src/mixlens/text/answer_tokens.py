@@ -103,7 +103,7 @@ def _range(answer: Any, tokens: int) -> tuple[int, int]:
     if they are invalid.
     """
     try:
-        if isinstance(answer, (str, bool)) or len(answer) != 2:
+        if isinstance(answer, (str, bool, set, frozenset)) or len(answer) != 2:
             raise TypeError
         if any(isinstance(place, bool) for place in answer):
             raise TypeError

@@ -121,6 +121,8 @@ def to_list(value: Any, what: str) -> list[Any] | None:
     """Return one or several items as a list. None is returned unchanged."""
     if value is None:
         return None
+    if isinstance(value, (set, frozenset)):
+        raise InvalidInput(f"{value!r} is a set, which has no order. Pass {what} as a list.")
     one = isinstance(value, str) or not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
     several = [value] if one else list(value)
     if not several:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.maps.tables import well_formed
 from mixlens.measures import list_measures
 from mixlens.views.viewer import packing
-from mixlens.views.viewer.text import patch_tokens, well_formed
+from mixlens.views.viewer.text import patch_tokens
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer

@@ -20,7 +20,7 @@ from typing import Any
 
 from mixlens.maps.provenance import plain
 from mixlens.maps.storage import writable, write_whole
-from mixlens.views.viewer.text import well_formed
+from mixlens.maps.tables import well_formed
 
 HEIGHT = 700  # pixels of a view in a notebook
 _ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluations and words

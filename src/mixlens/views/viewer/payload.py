@@ -18,12 +18,13 @@ from mixlens.errors import InvalidInput
 from mixlens.maps.one_row import rolled_out_absolute
 from mixlens.maps.provenance import plain
 from mixlens.maps.rollout import collapse_of
+from mixlens.maps.tables import well_formed
 from mixlens.measures import list_measures
 from mixlens.text.tokens import Segment, TokenRow
 from mixlens.views.viewer import packing
 from mixlens.views.viewer.answer_block import answer_block, table_of
 from mixlens.views.viewer.packing import Room
-from mixlens.views.viewer.text import text_of, well_formed
+from mixlens.views.viewer.text import text_of
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer

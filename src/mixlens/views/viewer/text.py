@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixlens.errors import InvalidInput
+from mixlens.maps.tables import well_formed
 from mixlens.text.segments import CHAT, OTHER, PROMPT
 from mixlens.text.tokens import Segment, TokenRow
 from mixlens.text.words import words
@@ -105,11 +106,6 @@ def _from_labels(row: TokenRow) -> tuple[list[str], list[str]]:
     labels = [well_formed(label) for label in row.labels]
     token_texts = [label.removeprefix("##").lstrip("Ġ▁") or label for label in labels]
     return token_texts, ["", *[" "] * (len(row) - 1)][: len(row)]
-
-
-def well_formed(text: str) -> str:
-    """Replace lone surrogates in a text, because they cannot be written to a file."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _segments(row: TokenRow, token_texts: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
