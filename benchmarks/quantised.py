@@ -1,10 +1,11 @@
-"""Measure models with quantised weights against plain ones, on a CPU.
+"""Measure models with quantised weights against plain ones.
 
 `python -m benchmarks.quantised [WORD ...]` prints the table of docs/quantised.md, for the kinds
 whose library is installed. For each model it compares attention, norms, ALTI and Value Zeroing
 (maps and one target) with a plain float32 model of the same numbers, and Value Zeroing with the
 layers of the quantised model itself, in which a hook sets one value to zero. *Own* is the error of
-a plain model in the same dtype. `--widths` tests the bar of linearity on wider layers.
+a plain model in the same dtype. `--device cuda` runs the models on a GPU. `--widths` tests the bar
+of linearity on wider layers, on a CPU.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from benchmarks import quantised_kinds
 from benchmarks.quantised_kinds import BF16, F32, models
 from mixlens import Lens, MixlensError
 from mixlens.model import linearity
@@ -30,16 +32,19 @@ from mixlens.model import linearity
 MEASURES = ("attention", "attention_norm", "alti", "value_zeroing")
 _TARGET = 20
 _IDS = torch.randint(3, 250, (1, 24), generator=torch.Generator().manual_seed(3))
-_GIVEN = {"input_ids": _IDS}
+
+
+def _inputs(model: Any) -> dict[str, Tensor]:
+    return {"input_ids": _IDS.to(model.device)}
 
 
 def _scores(model: Any) -> dict[tuple[str, str], np.ndarray]:
-    lens, scores = Lens(model), {}
+    lens, inputs, scores = Lens(model), _inputs(model), {}
     for name in MEASURES:
         scores[name, "target"] = np.asarray(
-            lens.measure(name, _GIVEN, targets=[_TARGET]).scores[:, 0], dtype=float
+            lens.measure(name, inputs, targets=[_TARGET]).scores[:, 0], dtype=float
         )
-        scores[name, "map"] = np.asarray(lens.measure(name, _GIVEN).scores[:, _TARGET], dtype=float)
+        scores[name, "map"] = np.asarray(lens.measure(name, inputs).scores[:, _TARGET], dtype=float)
     return scores
 
 
@@ -50,13 +55,14 @@ def _apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 @torch.no_grad()
 def plain_copy(model: Any) -> Any:
     """Return a plain float32 model of the same numbers: linear layers applied to unit vectors."""
-    made = type(model)(copy.deepcopy(model.config)).eval()
+    device = model.device
+    made = type(model)(copy.deepcopy(model.config)).eval().to(device)
     dtype = model.get_input_embeddings().weight.dtype
     own, weights = dict(model.named_modules()), dict(model.named_parameters())
     for name, part in made.named_modules():
         if type(part) is nn.Linear:
             width = part.in_features
-            vectors = torch.cat([torch.zeros(1, width), torch.eye(width)]).to(dtype)
+            vectors = torch.cat([torch.zeros(1, width), torch.eye(width)]).to(device, dtype)
             bias, *units = own[name](vectors[None])[0].float()
             part.weight.data = (torch.stack(units) - bias).T.contiguous()
     linear = {name for name, part in made.named_modules() if type(part) is nn.Linear}
@@ -74,7 +80,7 @@ def natively_zeroed(model: Any) -> np.ndarray:
         layer.register_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
         for layer in model.model.layers
     ]
-    model(**_GIVEN, use_cache=False)
+    model(**_inputs(model), use_cache=False)
     for handle in handles:
         handle.remove()
     rows = []
@@ -83,7 +89,7 @@ def natively_zeroed(model: Any) -> np.ndarray:
         for source in range(_TARGET + 1):
 
             def without(part: Any, args: Any, values: Tensor, source: int = source) -> Tensor:
-                return values.index_fill(1, torch.tensor([source]), 0.0)
+                return values.index_fill(1, torch.tensor([source], device=values.device), 0.0)
 
             handle = layer.self_attn.v_proj.register_forward_hook(without)
             edited = layer(*args, **{**kwargs, "past_key_values": None})
@@ -97,12 +103,12 @@ def natively_zeroed(model: Any) -> np.ndarray:
 def compared(model: Any, dtype: torch.dtype) -> str:
     """Return the errors of a model as cells of the table, or the error that mixlens raises."""
     with torch.no_grad():
-        before = model(**_GIVEN).logits
+        before = model(**_inputs(model)).logits
     try:
         ours = _scores(model)
     except MixlensError as error:
         with torch.no_grad():
-            same = torch.equal(model(**_GIVEN).logits, before)
+            same = torch.equal(model(**_inputs(model)).logits, before)
         return f"raises | {error!s} | {'runs on' if same else 'BROKEN'} |"
     plain = plain_copy(model)
     true, half = _scores(plain), _scores(plain.to(dtype)) if dtype != F32 else {}
@@ -183,8 +189,10 @@ _WIDTHS = (128, 2048, 4096)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="print only kinds that contain one of these words")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--widths", action="store_true")
     chosen = parser.parse_args()
+    quantised_kinds.DEVICE = chosen.device
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()

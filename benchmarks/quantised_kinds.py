@@ -1,4 +1,4 @@
-"""Tiny quantised models of every kind that loads on a CPU, for `benchmarks.quantised`.
+"""Tiny quantised models of every kind that loads on a CPU or GPU, for `benchmarks.quantised`.
 
 Checkpoints of GPTQ, AWQ, fine-grained FP8, MXFP4 and GGUF are written by hand, those of
 compressed-tensors by its own compressor. Everything else is quantised while transformers loads it.
@@ -18,6 +18,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+DEVICE = "cpu"
 F32, BF16 = torch.float32, torch.bfloat16
 _GROUP, _BLOCK = 32, 64
 _FORMATS = {
@@ -92,7 +93,7 @@ def _write_four_bits(folder: Path, kind: str) -> None:
     _write(folder, model, tensors, own)
 
 
-def _write_fp8(folder: Path) -> None:
+def _write_fp8(folder: Path, dequantize: bool = True) -> None:
     model, tensors = plain_model(), {}
     for name, weight in model.state_dict().items():
         if "proj" not in name:
@@ -103,8 +104,9 @@ def _write_fp8(folder: Path) -> None:
         whole = (blocks / scale[:, None, :, None]).flatten(2).flatten(0, 1)
         tensors[name] = whole.to(torch.float8_e4m3fn)
         tensors[f"{name}_scale_inv"] = scale
-    own = {"quant_method": "fp8", "weight_block_size": [_BLOCK] * 2, "dequantize": True}
-    _write(folder, model, tensors, own | {"activation_scheme": "dynamic"})
+    own = {"quant_method": "fp8", "weight_block_size": [_BLOCK] * 2}
+    own |= {"dequantize": dequantize, "activation_scheme": "dynamic"}
+    _write(folder, model, tensors, own)
 
 
 def _gguf(folder: Path, dtype: torch.dtype, kind: str) -> Any:
@@ -222,7 +224,7 @@ def _set_scales(part: Any, args: Any, parameters: Any) -> None:
 
 def _loaded(folder: Path, dtype: torch.dtype, **options: Any) -> Any:
     auto = transformers.AutoModelForCausalLM
-    return auto.from_pretrained(folder, device_map="cpu", dtype=dtype, **options).eval()
+    return auto.from_pretrained(folder, device_map=DEVICE, dtype=dtype, **options).eval()
 
 
 def _plain(folder: Path, dtype: torch.dtype, **options: Any) -> Any:
@@ -249,7 +251,7 @@ def _quanto_activations(folder: Path, dtype: torch.dtype) -> Any:
     model = _plain(folder, dtype)
     quanto.quantize(model, weights=quanto.qint8, activations=quanto.qint8, exclude="lm_head")
     with quanto.Calibration(), torch.no_grad():
-        model(input_ids=torch.arange(3, 40)[None])
+        model(input_ids=torch.arange(3, 40, device=model.device)[None])
     quanto.freeze(model.eval())
     return model
 
@@ -268,7 +270,7 @@ def _hqq(folder: Path, dtype: torch.dtype, bits: int) -> Any:
     for parent in list(model.modules()):
         for name, part in list(parent.named_children()):
             if type(part) is nn.Linear and name != "lm_head":
-                own = library.HQQLinear(part, how, compute_dtype=dtype, device="cpu")
+                own = library.HQQLinear(part, how, compute_dtype=dtype, device=DEVICE)
                 setattr(parent, name, own)
     return model.eval()
 
@@ -298,6 +300,7 @@ KINDS: dict[tuple[str, str], Load] = {
         _written, partial(_write_compressed, preset="NVFP4A16")
     ),
     ("transformers", "fine-grained FP8, dequantize=True"): partial(_written, _write_fp8),
+    ("transformers", "fine-grained FP8"): partial(_written, partial(_write_fp8, dequantize=False)),
     ("gguf", "Q4_0"): partial(_gguf, kind="Q4_0"),
     ("gguf", "Q8_0"): partial(_gguf, kind="Q8_0"),
     ("transformers", "MXFP4 (gpt-oss)"): partial(_written, _write_mxfp4),

@@ -55,11 +55,12 @@ def main() -> None:
         if dtype != torch.float32 or HAS_WIDE_PRODUCTS:
             trial = gram._try_fused(parts.weights, vectors, targets, sources, causal)
             require_agreement(("norms", *name), trial)
+        if dtype == torch.bfloat16:  # the interpreter computes its products wrongly
+            continue
         y = rows(torch.float32, 2, 3, width)
         require_agreement(
             ("contributions", *name), contributions._try_fused(parts, y, targets, sources)
         )
-    # The interpreter computes products of bfloat16 wrongly.
     for dtype, targets, d_head in itertools.product(DTYPES[::2], (1, 2, 16), (16, 24)):
         parts = in_float32(random_decomposition(3, seed=0, d_model=80))
         vectors = Vectors(rows(dtype, 1, 2, 3, d_head), rows(dtype, 4, d_head, 80))

@@ -75,11 +75,12 @@ def _fused_contributions(
 ) -> Float[Tensor, "batch target source"]:
     """Compute the contributions to many targets with the fused GPU kernel.
 
-    The only large temporary tensor holds the vectors of a few sources at a time.
+    The only large temporary tensors hold the vectors and weights of a few sources at a time.
     """
-    batch, heads, _, sources = parts.weights.shape
+    batch, heads, targets, sources = parts.weights.shape
     vectors = parts.vectors
-    source_bytes = batch * heads * vectors.width * vectors.values.element_size()
+    vector_bytes = vectors.width * vectors.values.element_size()
+    source_bytes = batch * heads * (vector_bytes + targets * parts.weights.element_size())
     scores = []
     for part in slices(sources, source_bytes, limit):
         first = part.start if parts.causal else 0  # earlier targets do not see these sources

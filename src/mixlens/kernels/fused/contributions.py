@@ -3,8 +3,9 @@ y_ik|).
 
 Each program processes a tile of targets and a few sources, and loops over all channels. The
 contribution vectors scale_i sum_h A_hij vectors_hj exist only in registers, one tile at a time, and
-are never stored in memory. Products are computed in full float32; the vectors may be in half
-precision.
+are never stored in memory. Products are as exact as in float32. Vectors in bfloat16 are multiplied on
+tensor cores: each scaled weight is the sum of three numbers in bfloat16, and the products are
+accumulated in float32.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     import triton.language as tl
 
-_TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
+_SOURCES = 16  # of one program
+_TILES = {True: (64, 128), False: (32, 64)}  # targets and channels, on tensor cores or not
 
 
 def applies(weights: Tensor) -> bool:
@@ -37,7 +39,6 @@ def _kernel() -> Any:
     def kernel(  # type: ignore[no-untyped-def]
         weights,
         vectors,
-        scale,
         y,
         out,
         shift,
@@ -53,6 +54,7 @@ def _kernel() -> Any:
         TILE_T: tl.constexpr,
         TILE_S: tl.constexpr,
         TILE_D: tl.constexpr,
+        SPLIT: tl.constexpr,
     ):
         batch = tl.program_id(2).to(tl.int64)
         rows = tl.program_id(0) * TILE_T + tl.arange(0, TILE_T)
@@ -62,7 +64,6 @@ def _kernel() -> Any:
         row_ok = rows < targets
         head = tl.arange(0, HEADS)
         head_ok = head < heads
-        factor = tl.load(scale + batch * targets + rows, mask=row_ok, other=0.0)
         columns = tl.arange(0, TILE_S)
         total = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
         for start in range(0, WIDTH, TILE_D):
@@ -81,8 +82,8 @@ def _kernel() -> Any:
                 seen = head_ok & (head * 0 + source < sources)
                 attention = tl.load(
                     weights
-                    + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources
-                    + source,
+                    + ((batch * sources + source) * targets + rows[:, None]) * heads
+                    + head[None, :],
                     mask=row_ok[:, None] & seen[None, :],
                     other=0.0,
                 )
@@ -94,8 +95,17 @@ def _kernel() -> Any:
                     + channel[None, :],
                     mask=seen[:, None] & channel_ok[None, :],
                     other=0.0,
-                ).to(tl.float32)
-                made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
+                )
+                if SPLIT:
+                    leading = attention.to(tl.bfloat16)
+                    rest = attention - leading.to(tl.float32)
+                    middle = rest.to(tl.bfloat16)
+                    last = (rest - middle.to(tl.float32)).to(tl.bfloat16)
+                    made = tl.dot(last, part)
+                    made = tl.dot(middle, part, made)
+                    made = tl.dot(leading, part, made)
+                else:
+                    made = tl.dot(attention, part.to(tl.float32), input_precision="ieee")
                 near = tl.sum(size - tl.abs(made - shifted), axis=1)
                 total += tl.where(columns[None, :] == number, near[:, None], 0.0)
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
@@ -121,14 +131,18 @@ def l1_contributions(
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)
-    grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
+    # Programs read all heads of a source and target together.
+    by_source = weights.new_empty(batch, sources, targets, heads)
+    torch.mul(weights.permute(0, 3, 2, 1), scale[:, None, :, None], out=by_source)
+    splits = vectors.dtype == torch.bfloat16
+    tile_t, tile_d = _TILES[splits]
+    grid = (-(-targets // tile_t), -(-sources // _SOURCES), batch)
     padded = max(
         16, 1 << (heads - 1).bit_length()
     )  # a tensor product needs at least 16 rows, in powers of two
     _kernel()[grid](
-        weights.contiguous(),
+        by_source,
         vectors,
-        scale.contiguous(),
         y.contiguous(),
         out,
         shift,
@@ -139,8 +153,9 @@ def l1_contributions(
         CAUSAL=causal,
         WIDTH=y.shape[-1],
         HEADS=padded,
-        TILE_T=_TARGETS,
+        TILE_T=tile_t,
         TILE_S=_SOURCES,
-        TILE_D=_CHANNELS,
+        TILE_D=tile_d,
+        SPLIT=splits,
     )
     return out
