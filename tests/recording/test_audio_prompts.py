@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,32 @@ def test_generated_tokens_are_those_of_the_recorded_run() -> None:
         logits = lens.model(**recording.inputs).logits[0]
     logits[:, lens.model.generation_config.suppress_tokens] = -np.inf
     assert [int(logits[place].argmax()) for place in recording.targets[0]] == native
+
+
+@pytest.mark.parametrize("where", ["options", "config", "model"])
+def test_a_wish_for_other_outputs_does_not_move_the_answer(where: str) -> None:
+    """With `return_dict_in_generate`, Whisper also returns its start tokens."""
+    lens: Any = whisper_lens()
+    given = {"audio": sound(), "sampling_rate": RATE}
+    expected = lens.generate(given, max_new_tokens=3)
+    wish: dict[str, Any] = {"return_dict_in_generate": True, "output_scores": True}
+    own, options = lens.model.generation_config, {"max_new_tokens": 3}
+    lens.model.generation_config = copy.deepcopy(own)
+    try:
+        if where == "options":
+            options |= wish
+        else:
+            config = copy.deepcopy(own)
+            config.update(**wish, **options)
+            if where == "config":
+                options = {"generation_config": config}
+            else:
+                lens.model.generation_config = config
+        recording = lens.generate(given, **options)
+    finally:
+        lens.model.generation_config = own
+    assert recording.targets == expected.targets
+    assert recording.produced == expected.produced
 
 
 def test_frames_end_with_the_sound_and_padding_is_marked() -> None:

@@ -209,6 +209,9 @@ def _checked(model: Any, tokens: int, generate_options: Mapping[str, Any]) -> di
             "transformers."
         )
     _check_lengths(model, tokens, options)
+    for name in _RETURNED:  # Whisper would also return its start tokens
+        options.pop(name, None)
+        unsaid[name] = False
     options["logits_processor"] = [*(options.get("logits_processor") or ()), _numbers_only]
     if unsaid.get("do_sample") is None:
         unsaid["do_sample"] = False
