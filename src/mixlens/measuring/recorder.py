@@ -48,6 +48,7 @@ from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, cap
 from mixlens.recording.recording import Recording
 from mixlens.recording.target_pass import require_cuttable, tokens_before_pass
 from mixlens.recording.verification import require_same_natively
+from mixlens.replay.intervention import find_ids_read
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
@@ -380,6 +381,7 @@ def _recorded(
     )
     if reads_attention and ready.masks_more_than_padding:
         require_same_natively(recording)
+    recording.ids_read = find_ids_read(recording)
     recording.tokens = token_rows(recording, ready, lens.processor)
     recording.lengths = {
         stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()

@@ -94,6 +94,8 @@ class Recording:
     # recording all targets, for a measure that needs them.
     width: int = 0
     lens: Any = None
+    # The token ids that a stack reads, or None, if shapes do not tell (as many patches as words).
+    ids_read: Mapping[str, str | None] = field(default_factory=dict)
     prepared: Prepared | None = None
     words: Inputs | None = None  # those of a text with images, if they showed the structure
     whole: Recording | None = None
@@ -307,9 +309,18 @@ class Recording:
             other = next(s for s in self.structure.stacks if s is not attention.stack)  # of two
             return self.tokens[other.name][row]
         sources = self.source_counts[attention.stack.name, attention.kind]
-        for other in reversed(self.structure.stacks):
-            if other is not attention.stack and self.tokens_of(other) == sources:
-                return self.tokens[other.name][row]
+        fitting = {
+            self.tokens[other.name][row].labels: self.tokens[other.name][row]
+            for other in self.structure.stacks
+            if other is not attention.stack and self.tokens_of(other) == sources
+        }
+        if len(fitting) > 1:
+            raise InvalidInput(
+                f"Several stacks have {sources} positions, so the sources of {attention.name} are "
+                "unknown. Add a token to the text, or drop one."
+            )
+        if fitting:
+            return next(iter(fitting.values()))
         mask = self.inputs.get("encoder_attention_mask")  # encoder states passed as input
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
             return TokenRow.numbered(int(mask[row].sum()))

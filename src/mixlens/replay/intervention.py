@@ -212,16 +212,68 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
     }
 
 
+def find_ids_read(recording: Recording) -> dict[str, str | None]:
+    """Return the name of the token ids that each stack reads, or None, if shapes do not show it.
+
+    In a model with several inputs, such as CLIP, an image may have as many patches as the text has
+    tokens. The first layer of a stack then shows whether the stack reads the text.
+    """
+    inputs, structure = recording.inputs, recording.structure
+    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+    if not any(each.is_floating_point() and each.dim() > 2 for each in tensors.values()):
+        return {}
+    first = {name: layers[0] for name, layers in recording.stack_layers.items()}
+    fits = {
+        stack.name: [
+            name
+            for name in ("decoder_input_ids", "input_ids")
+            if name in tensors and tensors[name].shape == first[stack.name].native_input.shape[:2]
+        ]
+        for stack in structure.stacks
+    }
+    claims = [name for names in fits.values() for name in names]
+    if len(claims) == len({*claims}):
+        return {}
+    sites = {site.stack.name: name for name, site in structure.sites.items()}
+
+    def is_read(stack: str, name: str) -> bool:
+        edits = {name: _moved(tensors[name])}
+        try:
+            hidden = layer_input(recording, sites[stack], 0, edits)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise UnsupportedModel(
+                f"Several inputs of {type(recording.model).__name__} have "
+                f"{tensors[name].shape[1]} positions, so the input of {stack} is unknown. Add a "
+                "token to the text"
+            ) from error
+        same = difference(hidden, first[stack].native_input) <= first[stack].rounding
+        return not same
+
+    return {
+        stack: next((name for name in names if is_read(stack, name)), None)
+        for stack, names in fits.items()
+        if names
+    }
+
+
+def _moved(ids: Tensor) -> Tensor:
+    """Return other token ids, if possible the same ones in a different order."""
+    moved = ids.roll(1, -1)
+    return moved if not torch.equal(moved, ids) else torch.where(ids > 0, ids - 1, ids + 1)
+
+
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
     """Return the name and the token ids of the model input that the stack of an attention reads."""
     stack = recording.structure.stack_of(site)
     width = recording.tokens_of(stack)
-    names = (
+    names: list[str | None] = (
         ["decoder_input_ids", "input_ids"]
         if stack.has_cross or len(recording.structure.stacks) == 1
         else ["input_ids"]
     )
-    for name in names:
+    if stack.name in recording.ids_read:
+        names = [recording.ids_read[stack.name]]
+    for name in filter(None, names):
         ids = recording.inputs.get(name)
         if isinstance(ids, Tensor) and ids.shape[1] == width:
             return name, ids

@@ -32,8 +32,8 @@ def token_rows(
     recording: Recording, ready: Prepared, processor: Any = None
 ) -> dict[str, list[TokenRow]]:
     """Return the tokens of every stack, by the stack's name. If a stack has as many positions as
-    the text has tokens, these are the tokens of the text. Otherwise, the tokens are labelled as
-    patches or frames, or numbered.
+    the text has tokens, these are the tokens of the text, unless the stack reads a different input.
+    Otherwise, the tokens are labelled as patches or frames, or numbered.
     """
     by_stack = {}
     for stack in recording.structure.stacks:
@@ -45,6 +45,11 @@ def token_rows(
 def _text_rows(
     recording: Recording, ready: Prepared, stack: StackStructure
 ) -> list[TokenRow] | None:
+    if stack.name in recording.ids_read:
+        name = recording.ids_read[stack.name]
+        known = {"input_ids": ready.rows, "decoder_input_ids": ready.decoder_rows}
+        text_rows = None if name is None else known[name]
+        return None if text_rows is None else list(text_rows)
     shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
     alone = len(recording.structure.stacks) == 1
     for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
@@ -88,7 +93,8 @@ def _other_rows(
 ) -> list[TokenRow]:
     batch, width = recording.stack_layers[stack.name][0].native_input.shape[:2]
     lengths, mask = row_lengths(ready.tensors), ready.tensors.get("attention_mask")
-    if lengths is not None and mask is not None and mask.shape == (batch, width):
+    is_text = recording.ids_read.get(stack.name, "") is not None
+    if is_text and lengths is not None and mask is not None and mask.shape == (batch, width):
         return [TokenRow.numbered(count) for count in lengths]
     grid = patch_grid(recording.model.config, ready.tensors, width)
     if grid is not None:
