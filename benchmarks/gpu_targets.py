@@ -56,7 +56,10 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
     for names, bar in bars.items():
 
         def run(names: tuple[str, ...] = names) -> None:
-            measure_together(names, lens.record(inputs, targets=rows))
+            if len(names) == 1:
+                lens.measure(names[0], inputs, targets=rows)
+            else:
+                measure_together(names, lens.record(inputs, targets=rows))
 
         if short:  # in turns, so that such a moment slows both
             times = in_turns({"forward": forward, "call": run}, repeats=30)

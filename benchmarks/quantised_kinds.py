@@ -104,7 +104,7 @@ def _write_fp8(folder: Path, dequantize: bool = True) -> None:
         whole = (blocks / scale[:, None, :, None]).flatten(2).flatten(0, 1)
         tensors[name] = whole.to(torch.float8_e4m3fn)
         tensors[f"{name}_scale_inv"] = scale
-    own = {"quant_method": "fp8", "weight_block_size": [_BLOCK] * 2}
+    own: dict[str, Any] = {"quant_method": "fp8", "weight_block_size": [_BLOCK] * 2}
     own |= {"dequantize": dequantize, "activation_scheme": "dynamic"}
     _write(folder, model, tensors, own)
 

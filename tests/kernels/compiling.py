@@ -72,11 +72,11 @@ class Compiled:
 def compile_instead(capability: int) -> None:
     """From here on the launching code compiles only."""
     triton.runtime.driver.set_active(Driver(capability))
-    gain = Compiled(contributions._kernel(), capability)
+    gain = [Compiled(kernel, capability) for kernel in contributions._kernels()]
     head = Compiled(head_contributions._kernel(), capability)
     norm = [Compiled(kernel, capability) for kernel in norms._kernels()]
     step = [Compiled(kernel, capability) for kernel in zeroing._kernels()]
-    contributions._kernel = lambda: gain  # type: ignore[assignment]
+    contributions._kernels = lambda: gain  # type: ignore[assignment]
     head_contributions._kernel = lambda: head  # type: ignore[assignment]
     norms._kernels = lambda: norm  # type: ignore[assignment]
     zeroing._kernels = lambda: step  # type: ignore[assignment]

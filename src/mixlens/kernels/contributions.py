@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first
+from mixlens.kernels.chunks import CACHED, LARGEST, product_bytes, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.fused import contributions as fused_contributions
 from mixlens.kernels.fused.checked import (
@@ -63,7 +63,7 @@ def l1_contributions(
             (parts.weights.dtype, parts.vectors.values.dtype, y.dtype),
             (heads, y.shape[-1], *sizes, parts.causal),
         ),
-        fused=lambda: _fused_contributions(parts, y, limit, shift),
+        fused=lambda: _fused_contributions(parts, y, product_bytes(y.device), shift),
         plain=lambda: _plain_contributions(parts, y, limit, shift, ends),
         trial=lambda: _try_fused(parts, y, *sizes),
     )

@@ -38,7 +38,7 @@ from mixlens.replay.folding import fold, folded_bytes
 from mixlens.replay.forward_derivative import forward_derivative
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.layer_rest import LayerRest
-from mixlens.replay.zeroing_fast import read_mlp
+from mixlens.replay.zeroing_fast import allows_fast
 from mixlens.text.dummy_inputs import default_input
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def slow_paths(recording: Recording) -> dict[str, str]:
 
 def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:
     with fallbacks_collected() as collected:
-        read_mlp(LayerRest(layer, kind))
+        allows_fast(LayerRest(layer, kind))
         try:
             step = LayerFunction(layer, 0, of_states=kind is AttentionKind.CROSS)
         except UnsupportedModel:  # then hidden token attribution does not support it

@@ -114,7 +114,7 @@ def join_spans(first: Decomposition, second: Decomposition) -> Decomposition:
     )
 
 
-_COPIES = 24  # bytes of a weight of a head, with temporaries
+_COPIES = 8  # bytes of a weight of a head, before and after the softmax
 
 
 def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) -> int:

@@ -170,11 +170,7 @@ def can_be_cut(captured: NativeCall) -> bool:
     return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
 
-_Hidden = tuple[
-    Float[Tensor, "batch head target source"] | None,
-    Float[Tensor, "groups row source"] | None,
-    Visibility,
-]
+_Hidden = tuple[Float[Tensor, "batch heads_or_one target source"] | None, Visibility]
 
 
 class TargetAttention:
@@ -192,18 +188,15 @@ class TargetAttention:
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = cut.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden, grouped, visibility = self._hides(captured, rows)
+        hidden, visibility = self._hides(captured, rows)
         cap, bias = options.get("softcap"), options.get("position_bias")
-        if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
-            scores = _grouped(rows, key, scale, grouped)
-        else:
-            scores = _grouped(rows * scale, key)
-            if cap is not None:
-                scores = torch.tanh(scores / cap) * cap
-            if isinstance(bias, Tensor):
-                scores = scores + cut.of(bias, -2)
-            if hidden is not None:
-                scores = scores + hidden
+        scores = _scores(rows * scale, key)
+        if cap is not None:
+            scores = torch.tanh(scores / cap) * cap
+        if isinstance(bias, Tensor):
+            scores = scores + cut.of(bias, -2)
+        if hidden is not None:
+            scores += hidden
         weights = _softmax(scores, options.get("s_aux"))
         targets_output, product = cut.of(output, 1), _product(weights, value)
         return AttentionCall(weights, value, targets_output, "rows", product, visibility)
@@ -213,8 +206,7 @@ class TargetAttention:
         captured: NativeCall,
         rows: Float[Tensor, "batch head target d_head"],
     ) -> _Hidden:
-        """Return the additive mask for all query heads and for grouped keys, and the sources that
-        each target can see (`Visibility`).
+        """Return the additive mask, and the sources that each target can see (`Visibility`).
 
         The result is cached, so it is computed only once for all layers with the same mask.
         """
@@ -226,15 +218,14 @@ class TargetAttention:
         window = options.get("sliding_window")
         key = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if key not in self._hidden:  # the mask is kept, so that its id stays unique
-            (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
+            (batch, _, count, _), sources = rows.shape, key_shape[2]
             hidden = _hidden(captured, self._cut, rows, sources, causal, window)
-            hidden_pairs: _Hidden = (None, None, Visibility())
+            visibility = Visibility()
             if hidden is not None:
-                hidden = hidden.expand(batch, heads, count, sources).contiguous()
+                hidden = hidden.expand(batch, -1, count, sources)
                 ends = self._ends(batch, sources) if causal else None
                 visibility = Visibility(hidden, ends=ends)
-                hidden_pairs = hidden, hidden.view(batch * groups, -1, sources), visibility
-            self._hidden[key] = (mask, hidden_pairs)
+            self._hidden[key] = (mask, (hidden, visibility))
         return self._hidden[key][1]
 
     def _ends(self, batch: int, sources: int) -> list[int]:
@@ -245,22 +236,15 @@ class TargetAttention:
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
 
-def _grouped(
-    rows: Tensor, key: Tensor, scale: float = 1.0, hidden: Tensor | None = None
-) -> Float[Tensor, "batch head target source"]:
-    """Return the attention scores scale q K^T + hidden of every query head.
+def _scores(rows: Tensor, key: Tensor) -> Float[Tensor, "batch head target source"]:
+    """Return the product of scaled queries with the keys, for every query head.
 
     Grouped keys are not repeated for each head.
     """
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch * key.shape[1], -1, width)
-    keys, share = key.flatten(0, 1), 1.0
-    if hidden is None:  # the product needs no initialised tensor if nothing is added
-        hidden, share = grouped.new_empty(1).expand(*grouped.shape[:2], keys.shape[1]), 0.0
-    parts = [
-        torch.baddbmm(added, grouped, part.to(rows.dtype).mT, beta=share, alpha=scale)
-        for added, part in zip(_pieces(hidden, 2), _pieces(keys, 1), strict=True)
-    ]
+    keys = _pieces(key.flatten(0, 1), 1)
+    parts = [torch.bmm(grouped, part.to(rows.dtype).mT) for part in keys]
     return (parts[0] if len(parts) == 1 else torch.cat(parts, -1)).view(batch, heads, count, -1)
 
 

@@ -31,10 +31,11 @@ from mixlens.kernels.differences import rounding
 from mixlens.kernels.distances import Distance
 from mixlens.model.session import Remembered, matmul_precision
 from mixlens.recording.deferred_checks import row_errors
+from mixlens.recording.layer import Layer
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.mlp import Mlp, find_mlp
-from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock, has_outliers
+from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock, find_outliers
 from mixlens.replay.zeroing_steps import Ending, end_of_layer, hidden_change
 
 _PROVED = 12  # targets and sources of a proof
@@ -180,14 +181,27 @@ def read_mlp(layer_rest: LayerRest) -> Mlp | None:
     site = layer_rest.site
     if site.gate is not None:
         reason = "a gate makes the contribution of a source differ by target"
-    elif has_outliers(site):
-        reason = "a value is a thousand times as large as the others"
     elif (mlp := find_mlp(layer_rest.layer, site.values.dtype)) is not None:
         return mlp
     else:
         reason = "the rest of the layer after its attention is not one norm and a plain MLP"
-    note_fallback(layer_rest.layer, f"Value Zeroing runs the layer's own code, because {reason}")
+    note_fallback(layer_rest.layer, f"{_OWN_CODE} {reason}")
     return None
+
+
+def allows_fast(layer_rest: LayerRest) -> bool:
+    """Return whether the fast implementation supports the layer and its values."""
+    if read_mlp(layer_rest) is None:
+        return False
+    return not _notes_outliers(layer_rest.layer, find_outliers(layer_rest.site))
+
+
+def _notes_outliers(layer: Layer, outliers: Bool[Tensor, ""]) -> bool:
+    """Return whether there are outliers. If so, note that the layer runs its own code."""
+    if not bool(outliers):
+        return False
+    note_fallback(layer, f"{_OWN_CODE} a value is a thousand times as large as the others")
+    return True
 
 
 def fast_zeroing(
@@ -206,7 +220,10 @@ def fast_zeroing(
     mlp, layer = read_mlp(layer_rest), layer_rest.layer
     if mlp is None:
         return None
+    outliers = find_outliers(layer_rest.site)
     fast = FastZeroing(layer_rest, mlp, weights, take, distance, folded=folded)
+    if _notes_outliers(layer, outliers):  # read late, so that a GPU has work in the meantime
+        return None
     outputs, recorded, bar = fast.unedited.outputs, take(layer.native_output, 1), layer.rounding
     if layer.deferred is not None:
         layer.deferred.rows_agree(

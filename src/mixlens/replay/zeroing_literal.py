@@ -206,7 +206,7 @@ def _split_output(
     texts = torch.arange(len(places), device=places.device)[:, None]
     gate = None if site.gate is None else site.gate[texts, places]
     structure = site.structure
-    if not (structure.branch_norm or structure.open or has_outliers(site)):
+    if not (structure.branch_norm or structure.open or bool(find_outliers(site))):
         values, projected = site.values.to(weights), site.projected[texts, places]
         return Vectors(values, site.head_maps, gate), projected
     gate = None if gate is None else in_float64(gate)
@@ -221,9 +221,9 @@ def _split_output(
     return Vectors(in_float64(site.values), in_float64(site.head_maps), gate), whole
 
 
-def has_outliers(site: Attention) -> bool:
+def find_outliers(site: Attention) -> Bool[Tensor, ""]:
     """Return whether some value vector is so much larger than the median that subtracting its
     contribution from o_i leaves mostly rounding error.
     """
     sizes = row_sizes(site.values)
-    return bool((sizes.amax(-1) > _OUTLIER * sizes.median(-1).values).any())
+    return (sizes.amax(-1) > _OUTLIER * sizes.median(-1).values).any()

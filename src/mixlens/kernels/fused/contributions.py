@@ -3,8 +3,8 @@ y_ik|).
 
 Each program processes a tile of targets and a few sources, and loops over all channels. The
 contribution vectors scale_i sum_h A_hij vectors_hj exist only in registers, one tile at a time, and
-are never stored in memory. Products are as exact as in float32. Vectors in bfloat16 are multiplied on
-tensor cores: each scaled weight is the sum of three numbers in bfloat16, and the products are
+are never stored in memory. Products are as exact as in float32. Vectors in bfloat16 are multiplied
+on tensor cores: each scaled weight is the sum of three numbers in bfloat16, and the products are
 accumulated in float32.
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCES = 16  # of one program
 _TILES = {True: (64, 128), False: (32, 64)}  # targets and channels, on tensor cores or not
+_COLUMNS = 64  # sources whose weights one program transposes
 
 
 def applies(weights: Tensor) -> bool:
@@ -30,7 +31,7 @@ def applies(weights: Tensor) -> bool:
 
 
 @functools.cache
-def _kernel() -> Any:
+def _kernels() -> Any:
     global tl  # Triton before 3.4 looks for names only in the module
     import triton
     import triton.language as tl
@@ -111,7 +112,32 @@ def _kernel() -> Any:
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
         tl.store(out + place, total, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
 
-    return kernel
+    @triton.jit  # type: ignore[untyped-decorator]
+    def by_source(  # type: ignore[no-untyped-def]
+        weights,
+        scale,
+        out,
+        heads,
+        targets,
+        sources,
+        by_text,
+        by_head,
+        by_target,
+        HEADS: tl.constexpr,
+        TILE: tl.constexpr,
+    ):
+        batch = tl.program_id(2).to(tl.int64)
+        target = tl.program_id(0).to(tl.int64)
+        column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+        head = tl.arange(0, HEADS)
+        inside = (head < heads)[:, None] & (column < sources)[None, :]
+        read = batch * by_text + head[:, None].to(tl.int64) * by_head + target * by_target
+        factor = tl.load(scale + batch * targets + target)
+        each = tl.load(weights + read + column[None, :], mask=inside, other=0.0) * factor
+        place = (batch * sources + column[None, :]) * targets + target
+        tl.store(out + place * heads + head[:, None], each, mask=inside)
+
+    return kernel, by_source
 
 
 def l1_contributions(
@@ -131,16 +157,29 @@ def l1_contributions(
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)
-    # Programs read all heads of a source and target together.
-    by_source = weights.new_empty(batch, sources, targets, heads)
-    torch.mul(weights.permute(0, 3, 2, 1), scale[:, None, :, None], out=by_source)
-    splits = vectors.dtype == torch.bfloat16
-    tile_t, tile_d = _TILES[splits]
-    grid = (-(-targets // tile_t), -(-sources // _SOURCES), batch)
+    kernel, scale_by_source = _kernels()
+    if weights.stride(-1) != 1:
+        weights = weights.contiguous()
     padded = max(
         16, 1 << (heads - 1).bit_length()
     )  # a tensor product needs at least 16 rows, in powers of two
-    _kernel()[grid](
+    # Programs read all heads of a source and target together.
+    by_source = weights.new_empty(batch, sources, targets, heads)
+    scale_by_source[targets, -(-sources // _COLUMNS), batch](
+        weights,
+        scale.contiguous(),
+        by_source,
+        heads,
+        targets,
+        sources,
+        *weights.stride()[:3],
+        HEADS=padded,
+        TILE=_COLUMNS,
+    )
+    splits = vectors.dtype == torch.bfloat16
+    tile_t, tile_d = _TILES[splits]
+    grid = (-(-targets // tile_t), -(-sources // _SOURCES), batch)
+    kernel[grid](
         by_source,
         vectors,
         y.contiguous(),
