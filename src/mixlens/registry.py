@@ -42,7 +42,7 @@ class Registry(Generic[Entry]):
 
     def names(self) -> tuple[str, ...]:
         """Return all names in order, without importing anything."""
-        every = {*self._own(), *self._installed(), *self._registered}
+        every = {*self._own(), *self._find_installed(), *self._registered}
         return tuple(sorted(every, key=self._order))
 
     def entry(self, name: str) -> Entry:
@@ -52,14 +52,14 @@ class Registry(Generic[Entry]):
         if name in self._own():
             module = importlib.import_module(f"{self.package}.{name.replace('/', '.')}")
             return cast(Entry, module)
-        if name not in self._installed():
+        if name not in self._find_installed():
             raise InvalidInput(no_such(self.kind, name, self.names()))
         try:
-            loaded: Entry = self._installed()[name].load()
+            loaded: Entry = self._find_installed()[name].load()
         except Exception as error:
             raise InvalidInput(
                 f"The {self.kind} {name!r} of an installed package cannot be loaded "
-                f"({self._installed()[name].value}: {error!r}). Fix or remove the package."
+                f"({self._find_installed()[name].value}: {error!r}). Fix or remove the package."
             ) from error
         self._check(name, loaded)
         return loaded
@@ -76,7 +76,7 @@ class Registry(Generic[Entry]):
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry. It replaces an earlier registration, but not a built-in name."""
-        if name in self._own() or name in self._installed():
+        if name in self._own() or name in self._find_installed():
             raise InvalidInput(f"The {self.kind} {name!r} already exists. Choose a different name.")
         self._check(name, entry)
         self._registered[name] = entry
@@ -94,7 +94,7 @@ class Registry(Generic[Entry]):
             self._files = described_files(importlib.import_module(self.package).__path__)
         return self._files
 
-    def _installed(self) -> dict[str, EntryPoint]:
+    def _find_installed(self) -> dict[str, EntryPoint]:
         if self._plug_ins is None:
             self._plug_ins = {}
             for point in entry_points(group=self.package):

@@ -103,7 +103,7 @@ def test_other_settings_are_refused_and_named(
     assert (tmp_path / "journal.jsonl").read_bytes().count(b"\n") == 2
     settings = json.loads((tmp_path / "settings.json").read_text())
     with (
-        Journal.opened(tmp_path, settings),
+        Journal.open(tmp_path, settings),
         pytest.raises(InvalidInput, match="in use by another run"),
     ):
         benchmark(lens, examples[1:3], ["attention"], ["cue_alignment"], tmp_path)

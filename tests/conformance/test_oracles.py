@@ -100,7 +100,7 @@ def globenc(layer: Layer, site: Attention) -> Tensor:
     assert feed_forward.output_norm is not None
     second = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
     assert second is not None
-    sigma = second.inverse_sigma(layer.seen(HookPoint(feed_forward.output_norm, "in"))[0])
+    sigma = second.inverse_sigma(layer.read_hook(HookPoint(feed_forward.output_norm, "in"))[0])
     parts = on_diagonal(*normed(site), site) * feed_forward.residual_scale
     return (second.linear(parts) * sigma[:, None, None]).norm(dim=-1)
 

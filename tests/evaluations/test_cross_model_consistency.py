@@ -103,4 +103,4 @@ def test_all_measures_share_the_other_models_recording() -> None:
     case, other = labelled(classifier(0)), classifier(1)
     for measure in ("attention", "alti"):
         cross_model_consistency.observe(case, measure, other=other)
-    assert list(case._others) == [other]
+    assert list(case._other_cases) == [other]

@@ -171,7 +171,7 @@ def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> Non
     predicted = int(case.recording.output.logits.argmax())
     assert randomisation.select_output(case) == {"label": predicted}
     randomisation.observe(case, "gradient_norm")
-    (beside,) = case._others.values()
+    (beside,) = case._other_cases.values()
     (key,) = beside._maps
     assert key == ("gradient_norm", repr([("label", predicted)]))
 

@@ -114,7 +114,7 @@ def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
     task = Objective(choices, lens.tokenizer.pad_token_id)
     forward = score_choices(lens.model, items, task, FAST)
     backward = score_choices(lens.model, items[::-1], task, FAST)
-    assert forward.chosen == backward.chosen[::-1]
+    assert forward.choices == backward.choices[::-1]
     assert forward.loss == pytest.approx(backward.loss, rel=1e-5)
 
 

@@ -171,8 +171,8 @@ def run_results(changes: list[tuple[list[int], Any]], broken: bytes | None) -> N
 def journals(lines: bytes, settings: bytes) -> None:
     """The journal and the settings of a run that goes on."""
     files = {LINES: lines, SETTINGS: settings}
-    with folder_with(files) as place, only_ours(), Journal.opened(place, {"a": 1}) as journal:
-        list(journal.entries(list(journal.done)))
+    with folder_with(files) as place, only_ours(), Journal.open(place, {"a": 1}) as journal:
+        list(journal.entries(list(journal.finished)))
         journal.add("2", {"value": 2})
 
 
@@ -279,5 +279,5 @@ def prompts(content: bytes, name: str) -> None:
     options: Any = {"generate": 1, "answer": None, "segments": "own", "sink": True}
     with folder_with({name: content}) as place, only_ours():
         prompting = read_prompting(None, None, place / name, None, **options)
-        prompt = prompt_of(_tokenizer(), prompting.given)
+        prompt = prompt_of(_tokenizer(), prompting.inputs)
         token_segments(prompt.row, prompting.marks)

@@ -189,9 +189,9 @@ def test_products_that_are_off_are_not_used(monkeypatch: pytest.MonkeyPatch) -> 
 def test_products_that_miss_what_the_layer_returned_are_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    right = FastZeroing._unedited
+    right = FastZeroing._run_unedited
     wrong = lambda self, sums: right(self, sums * 1.01)  # noqa: E731
-    monkeypatch.setattr(FastZeroing, "_unedited", wrong)
+    monkeypatch.setattr(FastZeroing, "_run_unedited", wrong)
     assert form_of("bert", "encoder")[0] is None
 
 

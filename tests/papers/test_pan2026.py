@@ -20,7 +20,7 @@ def case() -> Case:
 
 def test_spans_produce_the_reasoning_and_the_answer(case: Case) -> None:
     known, tokenizer = recovery._Reasoned(case), case.lens.tokenizer
-    produced = [*known.ids[1:], *known.wanted[-1:]]  # position t produces token t + 1
+    produced = [*known.ids[1:], *known.answer_ids[-1:]]  # position t produces token t + 1
     example = known.example
     sentences = [example.text[slice(*span)] for span in example.needles]
     reasoning = tokenizer.decode([produced[place] for place in known.reasoning])

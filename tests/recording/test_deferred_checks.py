@@ -154,7 +154,7 @@ def test_advice_fits_the_precision(dtype: torch.dtype, texts: int, advice: str) 
 def test_a_call_waits_for_its_checks_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for the recording and once for the measure."""
     waits: list[int] = []
-    compared = DeferredChecks.compared
+    compared = DeferredChecks.compare
 
     def count(deferred: DeferredChecks) -> tuple[torch.Tensor, Sequence[Any]]:
         errors, verdicts = compared(deferred)
@@ -164,7 +164,7 @@ def test_a_call_waits_for_its_checks_once(name: str, monkeypatch: pytest.MonkeyP
     model, given = built("bert"), inputs("bert", torch.float32)
     lens = Lens(model)
     lens.measure_batch(name, given)
-    monkeypatch.setattr(DeferredChecks, "compared", count)
+    monkeypatch.setattr(DeferredChecks, "compare", count)
     for measured in (lens.measure, lens.measure_batch):
         waits.clear()
         measured(name, given)

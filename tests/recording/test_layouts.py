@@ -58,7 +58,7 @@ def test_an_edit_of_values_reaches_each_piece_at_its_place() -> None:
     packed = PackedAttention(Listener(edit_values=zeroed), 2, 5)
     for call in (attention(count) for count in (2, 3, 2, 3)):
         edited.append(packed.values(call.values))
-        packed.captured(AttentionCall(call.weights, edited[-1], call.output, "interface"))
+        packed.capture(AttentionCall(call.weights, edited[-1], call.output, "interface"))
     assert [int((values == 0).all(-1).sum()) for values in edited] == [0, 0, 0, 2]
     assert not edited[3][0, :, 1].any()
 

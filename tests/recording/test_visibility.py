@@ -15,7 +15,7 @@ LOWER = torch.ones(5, 5).tril().bool()
 def test_every_number_that_stands_for_a_mask_hides(low: float, dtype: torch.dtype) -> None:
     value = low if torch.isinf(torch.tensor(low)) else max(low, torch.finfo(dtype).min)
     mask = torch.zeros(5, 5, dtype=dtype).masked_fill(~LOWER, value)
-    seen = Visibility(mask[None, None]).seen
+    seen = Visibility(mask[None, None]).visible
     assert seen is not None
     torch.testing.assert_close(seen[0, 0], LOWER)
     assert Visibility(mask[None, None]).hides_later
@@ -38,18 +38,18 @@ def test_a_row_that_is_masked_throughout_is_uniform_unless_it_is_infinite() -> N
 
 def test_heads_that_agree_are_one() -> None:
     same = LOWER.expand(2, 3, 5, 5)
-    seen = Visibility(visible=same).seen
+    seen = Visibility(visible=same).visible
     assert seen is not None
     assert seen.shape == (2, 1, 5, 5)
     differing = same.clone()
     differing[0, 2, 4, 0] = False
-    seen = Visibility(visible=differing).seen
+    seen = Visibility(visible=differing).visible
     assert seen is not None
     assert seen.shape == (2, 3, 5, 5)
 
 
 def test_without_a_mask_everything_or_what_has_weight_is_seen() -> None:
-    assert Visibility().seen is None
+    assert Visibility().visible is None
     assert Visibility().ends is None
     assert Visibility().blank is None
     weights = torch.softmax(torch.randn(1, 2, 5, 5).masked_fill(~LOWER, -torch.inf), -1)

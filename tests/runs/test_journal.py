@@ -25,12 +25,12 @@ CONTENT = {
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_values_survive_a_round_trip(tmp_path: Path, on_disk: bool) -> None:
     folder = tmp_path if on_disk else None
-    with Journal.opened(folder, {"a": 1}) as journal:
+    with Journal.open(folder, {"a": 1}) as journal:
         journal.add("0", CONTENT)
         journal.add("x y", {"numbers": []})
     if on_disk:
-        with Journal.opened(folder, {"a": 1}) as journal:
-            assert journal.done == {"0", "x y"}
+        with Journal.open(folder, {"a": 1}) as journal:
+            assert journal.finished == {"0", "x y"}
     second, first = journal.entries(["x y", "0"])
     assert second == {"piece": "x y", "numbers": []}
     np.testing.assert_array_equal(first["numbers"], CONTENT["numbers"])
@@ -44,22 +44,22 @@ def test_values_survive_a_round_trip(tmp_path: Path, on_disk: bool) -> None:
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    with Journal.opened(tmp_path, {}) as journal:
+    with Journal.open(tmp_path, {}) as journal:
         journal.add("0", {})
         journal.add("1", {})
     path = tmp_path / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"0"', b'"0'))
     with (
         pytest.raises(InvalidInput, match=r"line 1 is damaged.*--fresh"),
-        Journal.opened(tmp_path, {}),
+        Journal.open(tmp_path, {}),
     ):
         pass
-    with Journal.opened(tmp_path, {}, fresh=True) as journal:
-        assert not journal.done
+    with Journal.open(tmp_path, {}, fresh=True) as journal:
+        assert not journal.finished
 
 
 def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
-    with Journal.opened(tmp_path, {}) as journal:
+    with Journal.open(tmp_path, {}) as journal:
         journal.add("0", {})
         with open(tmp_path / "journal.jsonl", "ab") as file:
             file.write(b'{"piece": "1"')
@@ -67,19 +67,19 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
 
 
 def test_damaged_settings_are_named(tmp_path: Path) -> None:
-    with Journal.opened(tmp_path, {"a": 1}) as journal:
+    with Journal.open(tmp_path, {"a": 1}) as journal:
         journal.add("0", {})
     (tmp_path / "settings.json").write_text("{")
     with (
         pytest.raises(InvalidInput, match=r"settings cannot be read.*--fresh"),
-        Journal.opened(tmp_path, {"a": 1}),
+        Journal.open(tmp_path, {"a": 1}),
     ):
         pass
 
 
 def test_values_that_cannot_be_stored_raise() -> None:
     with (
-        Journal.opened(None, {}) as journal,
+        Journal.open(None, {}) as journal,
         pytest.raises(TypeError, match=r"Path cannot be stored"),
     ):
         journal.add("0", {"a": Path("x")})

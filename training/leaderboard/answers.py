@@ -182,7 +182,7 @@ def observe(prompt: EvidencePrompt, line: Line, methods: Sequence[str]) -> Line:
 def _line(known: KnownEvidence) -> Line:
     return {
         "name": known.example.name,
-        "answered": known.answered,
+        "answered": known.is_answered,
         "counts": known.counts,
         "tokens": known.length,
         "evidence": known.example.evidence,

@@ -240,7 +240,7 @@ class Answer:
         measures = [
             name for name, method_scores in self.methods.items() if not method_scores.removes
         ]
-        scores = self._scored(measures[0] if method is None and measures else method)
+        scores = self._find_scores(measures[0] if method is None and measures else method)
         if scores.removes:
             raise InvalidInput(
                 f"{scores.name} scores only documents. Choose a measure: {self._measures()}."
@@ -316,7 +316,7 @@ class Answer:
         by = "documents" if several else "sentences"
         ranked = self.top(sentence=sentence, method=method, by=by, count=_MOST_CITED)
         cited = [each for each in ranked if each.score >= _CLOSE * ranked[0].score > 0]
-        if not several or self._scored(method).removes:
+        if not several or self._find_scores(method).removes:
             return cited
         passages, scores = self._passage_scores(sentence, None, "sentences", method)
         best = []
@@ -359,7 +359,7 @@ class Answer:
     def _document_of(self, part: PromptPart) -> str:
         return self._documents[bisect_right(self._document_starts, part.start) - 1].name
 
-    def _scored(self, method: str | None) -> MethodScores:
+    def _find_scores(self, method: str | None) -> MethodScores:
         name = self.method if method is None else method
         if name not in self.methods:
             raise InvalidInput(no_such("method", name, list(self.methods), "The answer has"))
@@ -403,7 +403,7 @@ class Answer:
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
         passages = self._levels[by]
-        scores = self._scored(method)
+        scores = self._find_scores(method)
         row = self._row(scores, sentence, word).astype(np.float64)
         if scores.removes and by not in self._removed_levels:
             raise InvalidInput(

@@ -80,20 +80,20 @@ class BlockedAnswers:
         with torch.no_grad(), restore_on_exit(model):
             self.whole: Tensor = logits_of(forward(model, self.tensors))[0, -self.last :]
         text = self.tensors["input_ids"][0].tolist()
-        self._known = keys_and_values(model, text, self.last) if reuse else None
+        self._cache = keys_and_values(model, text, self.last) if reuse else None
         self._verified = False
 
     @property
     def reuses(self) -> bool:
         """Return whether the logits of the answer are computed from cached keys and values."""
-        return self._known is not None
+        return self._cache is not None
 
     def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
         """Yield the logits [token, vocabulary] of the answer for each set of blocked edges."""
         if any(each.everywhere for each in edges):
-            self._known = None  # tokens in front of the answer change
-        if self._known is not None and not self._verified:
-            self._known = self._known if self._is_right(self._known, edges[0]) else None
+            self._cache = None  # tokens in front of the answer change
+        if self._cache is not None and not self._verified:
+            self._cache = self._cache if self._is_right(self._cache, edges[0]) else None
             self._verified = True
 
         def run(places: list[int]) -> list[Tensor]:
@@ -104,15 +104,15 @@ class BlockedAnswers:
             yield from halve_until_it_fits(run, places)
 
     def _batch(self, edges: Sequence[Edges]) -> Tensor:
-        if self._known is not None:
-            return self._on_cache(self._known, edges)
+        if self._cache is not None:
+            return self._on_cache(self._cache, edges)
         return self._in_whole_passes(edges)
 
     @torch.no_grad()
     def _on_cache(self, cache: KeysAndValues, edges: Sequence[Edges]) -> Tensor:
         before, copies = len(cache.ids) - self.last, max(1, len(edges))
         ids = torch.tensor([cache.ids[before:]]).expand(copies, -1)
-        with self._blocked(edges):
+        with self._block(edges):
             return run_on_cache(self.model, ids, cache.first(before, copies), before, self.last)
 
     @torch.no_grad()
@@ -122,7 +122,7 @@ class BlockedAnswers:
             name: value.expand(copies, *value.shape[1:]) if isinstance(value, Tensor) else value
             for name, value in self.tensors.items()
         }
-        with self._blocked(edges), restore_on_exit(self.model):
+        with self._block(edges), restore_on_exit(self.model):
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
     def _is_right(self, cache: KeysAndValues, edges: Edges) -> bool:
@@ -135,7 +135,7 @@ class BlockedAnswers:
             return False
         return difference(self._on_cache(cache, [edges]), self._in_whole_passes([edges])) <= bar
 
-    def _blocked(self, edges: Sequence[Edges]) -> Any:
+    def _block(self, edges: Sequence[Edges]) -> Any:
         return _Blocking(self, edges)
 
     def _may_be_batched(self) -> bool:
@@ -155,7 +155,7 @@ class _Blocking:
 
     def __init__(self, answers: BlockedAnswers, edges: Sequence[Edges]) -> None:
         self.answers, self.edges = answers, edges
-        self.seen = 0  # attention calls so far
+        self.calls = 0  # attention calls so far
         self._context = hidden_pairs(self._hide, answers.backend)
         self._masks: dict[tuple[Any, ...], Tensor] = {}
 
@@ -172,22 +172,22 @@ class _Blocking:
                 " smaller segments."
             ) from None
         name = type(self.answers.model).__name__
-        if error is None and not self.seen:
+        if error is None and not self.calls:
             raise UnsupportedModel(
                 f"{name} computes its attention without a softmax of scores [batch, head, target,"
                 " source] that mixlens can change. mixlens can read its attention weights, but"
                 " cannot hide tokens, as knockout and head fitting require. Use"
                 " `lens.leave_one_out`."
             )
-        if error is None and self.seen != self.answers.total:
+        if error is None and self.calls != self.answers.total:
             raise UnsupportedModel(
-                f"{name} called {self.seen} attention functions, but its structure has"
+                f"{name} called {self.calls} attention functions, but its structure has"
                 f" {self.answers.total}, so mixlens cannot tell its layers apart."
                 " Use `lens.leave_one_out`."
             )
 
     def _hide(self, number: int, targets: int, sources: int) -> Tensor | None:
-        self.seen += 1
+        self.calls += 1
         layer = self.answers.calls.get(number)
         active = tuple(layer in each.layers for each in self.edges)
         if layer is None or not any(active):

@@ -55,7 +55,7 @@ def explain_answer(
         generation_options["max_new_tokens"] = NEW_TOKENS
     _require_positions(lens, prompt)
     recording = lens.generate(
-        prompt.given,
+        prompt.inputs,
         answer=answer,
         memory_budget=memory_budget,
         explain_end=False,

@@ -113,7 +113,7 @@ class Hops(RankedScores):
         "settings": {str: object},
     }
 
-    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+    def _rank(self) -> tuple[Sequence[str], np.ndarray]:
         return self.tokens, self.scores
 
     def _columns(self) -> Mapping[str, Any]:
@@ -389,7 +389,7 @@ class _Walked:
         total = scores.sum()
         return scores if self.plan.released or not total else scores / total
 
-    def counted(self, targets: Sequence[int]) -> np.ndarray:
+    def mark_counted(self, targets: Sequence[int]) -> np.ndarray:
         """Return 0 for each target whose token is left out, and 1 for all others."""
         counts = self.plan.counts.astype(float)
         is_counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
@@ -403,7 +403,7 @@ class _Walked:
 def _in_turn(walk: _Walked, hops: int) -> None:
     """Score the answer, then run hops whose span is the whole reasoning."""
     plan = walk.plan
-    weights, remaining = walk.counted(plan.first), 1.0
+    weights, remaining = walk.mark_counted(plan.first), 1.0
     targets: Sequence[int] = plan.first
     for _ in range(hops + 1):
         if not weights.any() or not remaining:  # nothing is passed on
@@ -423,7 +423,7 @@ def _in_segments(walk: _Walked, hops: int) -> None:
     Each segment passes its score on to the tokens before the segment.
     """
     plan = walk.plan
-    base = walk.score(plan.first, walk.counted(plan.first).tolist())
+    base = walk.score(plan.first, walk.mark_counted(plan.first).tolist())
     walk.spans.append(base)
     walk.added.append(plan.keeps * base)
     pending = plan.tokens_of(plan.through, base)

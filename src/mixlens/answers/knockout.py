@@ -140,7 +140,7 @@ class Knockout(RankedScores):
         "reused": bool,
     }
 
-    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+    def _rank(self) -> tuple[Sequence[str], np.ndarray]:
         return self.segments, self.scores.max(1)
 
     def _columns(self) -> Mapping[str, Any]:

@@ -110,19 +110,19 @@ class _Removal:
         self.prompt, self.kind, self.variant = prompt, score, variant
         self.progress = progress or (lambda done, total: None)
         self.passes = AnswerPasses(model, tokenizer, prompt, reuse=reuse, batch_size=batch_size)
-        self.done = 1
+        self.finished_passes = 1
         self.full = token_log_probabilities(self.passes.whole, prompt.answer_ids)
         require_finite(self.full, "the whole prompt")
 
     def score(self, passages: Sequence[Passage], total: int) -> PassageScores:
         """Remove each passage in turn, and return the scores."""
-        self.progress(self.done, total)
+        self.progress(self.finished_passes, total)
         scores = []
         for passage, changes in zip(passages, self._changes(passages), strict=True):
             require_finite(changes, f"the prompt without {passage.name!r}")
             scores.append(changes)
-            self.done += 1
-            self.progress(self.done, total)
+            self.finished_passes += 1
+            self.progress(self.finished_passes, total)
         notes = {"reused_prefix": self.passes.reuses}
         return PassageScores(
             method=_REMOVED[self.kind],
@@ -132,7 +132,7 @@ class _Removal:
             tokens=self.prompt.answer_tokens,
             answer=self.prompt.answer,
             log_probability=float(self.full.sum()),
-            passes=self.done,
+            passes=self.finished_passes,
             notes=notes | ({"variant": self.variant} if self.variant else {}),
         )
 

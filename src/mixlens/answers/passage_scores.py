@@ -117,7 +117,7 @@ class PassageScores(RankedScores):
         "within": object,
     }
 
-    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+    def _rank(self) -> tuple[Sequence[str], np.ndarray]:
         return self.segments, self.scores
 
     def _columns(self) -> Mapping[str, Any]:
@@ -141,7 +141,7 @@ class PassageScores(RankedScores):
                     strict=True,
                 )
             ],
-            "within": None if self.within is None else self.within._described(),
+            "within": None if self.within is None else self.within._describe(),
         }
 
     @classmethod

@@ -117,12 +117,12 @@ class AnswerPasses:
         self.whole: Tensor = self._plain([prompt.ids], lambda logits: logits)[0]
         text, last = self._text(prompt.ids), len(prompt.answer_ids)
         cache = keys_and_values(model, text, last) if reuse else None
-        self._known = cache if cache is not None and self._is_right(cache) else None
+        self._cache = cache if cache is not None and self._is_right(cache) else None
 
     @property
     def reuses(self) -> bool:
         """Return whether shortened prompts reuse the keys and values of the whole prompt."""
-        return self._known is not None
+        return self._cache is not None
 
     def without(
         self, removals: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
@@ -133,11 +133,11 @@ class AnswerPasses:
         [token, vocabulary] are the logits of the answer.
         """
         prompts = [self.prompt.without(removed) for removed in removals]
-        if self._known is None:
+        if self._cache is None:
             yield from self._plain(prompts, read)
             return
         for ids in prompts:
-            yield read(self._known.read(self._text(ids), len(self.prompt.answer_ids)))
+            yield read(self._cache.read(self._text(ids), len(self.prompt.answer_ids)))
 
     def _text(self, ids: Sequence[int]) -> list[int]:
         return [*ids, *self.prompt.answer_ids[:-1]]

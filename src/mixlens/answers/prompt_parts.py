@@ -47,7 +47,7 @@ class PromptPart(NamedTuple):
 class PromptParts(NamedTuple):
     """A prompt for `Lens.generate`, with the text that the model reads and its parts."""
 
-    given: Any
+    inputs: Any
     text: str
     parts: tuple[PromptPart, ...]
     uses_template: bool  # whether mixlens applied the chat template to a plain text

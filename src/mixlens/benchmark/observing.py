@@ -48,7 +48,7 @@ class Observer:
 def observer_for(workers: Workers, plan: Plan) -> Observer:
     """Load the models of a worker process, and return the observer that uses them."""
     other = None if workers.other is None else workers.other.load()
-    return Observer(workers.source.load(), plan.received(other))
+    return Observer(workers.source.load(), plan.receive(other))
 
 
 def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:

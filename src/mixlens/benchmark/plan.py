@@ -44,7 +44,7 @@ class Plan:
         """
         return replace(self, extras={**self.extras, "other": None})
 
-    def received(self, other: Any) -> Plan:
+    def receive(self, other: Any) -> Plan:
         """Return a copy of the plan with `other`, the second model that this worker has loaded."""
         return replace(self, extras={**self.extras, "other": other})
 

@@ -91,7 +91,7 @@ def benchmark(
     folder = None if out is None else Path(out)
     if folder is not None:
         require_parquet()
-    with Journal.opened(folder, settings, fresh=fresh) as journal:
+    with Journal.open(folder, settings, fresh=fresh) as journal:
         observer = Observer(lens, plan)
         tasks = dict(_tasks(data, plan, observer))
         work_through(

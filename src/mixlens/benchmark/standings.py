@@ -45,7 +45,7 @@ class Column:
         """
         return self.by_text or not self.values
 
-    def ranked(self, measures: Sequence[str]) -> np.ndarray:
+    def find_ranked(self, measures: Sequence[str]) -> np.ndarray:
         """Return a boolean mask [measure] of the measures that this evaluation ranks."""
         return np.array(
             [
@@ -75,7 +75,7 @@ class Column:
             plain = plain + np.nan_to_num(
                 _means(weights, values) - _means(np.ones((1, weights.shape[1])), values)
             )
-        return np.where(self.ranked(measures)[None], sign * plain, math.nan)
+        return np.where(self.find_ranked(measures)[None], sign * plain, math.nan)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def standings(
 
     A measure that is ranked by fewer than half of the evaluations comes last.
     """
-    columns = [column for column in columns if column.ranked(measures).any()]
+    columns = [column for column in columns if column.find_ranked(measures).any()]
     if not columns:
         return {measure: Standing(math.nan, (math.nan, math.nan), 0) for measure in measures}
     each = np.stack(

@@ -30,7 +30,9 @@ def verdict(ranking: Ranking) -> list[str]:
         return ["There is nothing to rank, because no evaluation defines whether higher is better."]
     first = candidates[0]
     as_it_is = f"First by mean rank: {first}."
-    names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
+    names = [
+        name for name, column in ranking.columns.items() if column.find_ranked(candidates).any()
+    ]
     if not any(ranking.columns[name].of_data for name in names):
         return [
             "No measure can be recommended: no evaluation of these texts ranks measures. The "

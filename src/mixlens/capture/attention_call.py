@@ -57,7 +57,7 @@ class Visibility:
         source that any target sees, if it is known. If `triangle` is True, `visible` must be lower
         triangular, and its values are not checked.
         """
-        self._added, self._seen, self._ends, self._triangle = added, visible, ends, triangle
+        self._added, self._visible, self._ends, self._triangle = added, visible, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
@@ -65,12 +65,12 @@ class Visibility:
         return cls(visible=weights != 0)
 
     @cached_property
-    def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
+    def visible(self) -> Bool[Tensor, "texts heads target source"] | None:
         """Return which sources each target sees, or None if every target sees every source.
 
         The axis of texts or heads has size one if all texts or heads see the same sources.
         """
-        visible = self._seen
+        visible = self._visible
         if visible is None:
             if self._added is None:
                 return None
@@ -85,7 +85,7 @@ class Visibility:
 
         The targets must be all tokens, in order.
         """
-        visible = self.seen
+        visible = self.visible
         if visible is None or visible.shape[-2] != visible.shape[-1]:
             return False
         return self._triangle or not bool(visible.triu(1).any())
@@ -97,9 +97,9 @@ class Visibility:
         """
         if self._ends is not None:
             return list(self._ends)
-        if self.seen is None:
+        if self.visible is None:
             return None
-        is_source = self.seen.flatten(1, 2).any(1)
+        is_source = self.visible.flatten(1, 2).any(1)
         return (
             (is_source * torch.arange(1, is_source.shape[1] + 1, device=is_source.device))
             .amax(1)
@@ -113,14 +113,14 @@ class Visibility:
         PyTorch's fused attention returns zeros for these targets. On a GPU, the mask is always
         returned, because checking whether it is empty would force a synchronisation.
         """
-        if self.seen is None or self._triangle:
+        if self.visible is None or self._triangle:
             return None
-        blank = ~self.seen.any(-1, keepdim=True)
+        blank = ~self.visible.any(-1, keepdim=True)
         return blank if not differences.may_look_at(blank) or bool(blank.any()) else None
 
     def columns(self, sources: slice) -> Visibility:
         """Return the visibility of a subset of the sources."""
-        return Visibility(visible=None if self.seen is None else self.seen[..., sources])
+        return Visibility(visible=None if self.visible is None else self.visible[..., sources])
 
 
 def find_visible(
@@ -165,13 +165,13 @@ class AttentionCall:
     @property
     def _seen_by_heads(self) -> bool:
         """Return whether heads see different sources."""
-        visible = None if self.visibility is None else self.visibility.seen
+        visible = None if self.visibility is None else self.visibility.visible
         return visible is not None and visible.shape[1] > 1
 
     @property
-    def seen(self) -> Tensor | None:
+    def visible(self) -> Tensor | None:
         """Return the sources that each target sees, or None if every target sees every source."""
-        visible = (self.visibility or Visibility.of_weights(self.weights)).seen
+        visible = (self.visibility or Visibility.of_weights(self.weights)).visible
         return None if visible is None else visible.expand(-1, -1, *self.weights.shape[-2:])
 
 
@@ -190,7 +190,7 @@ class Listener:
         """Return the values for the attention function, edited by `edit_values` if it is set."""
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
-    def captured(self, call: AttentionCall) -> None:
+    def capture(self, call: AttentionCall) -> None:
         """Count a call and pass it to `on_call`."""
         self.calls += 1
         if self.on_call is not None:

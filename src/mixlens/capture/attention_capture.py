@@ -151,7 +151,7 @@ def _attention(
         output = output.masked_fill(mask.blank.transpose(1, 2), 0)
     if listener is not None and weights is not None:
         call = AttentionCall(weights, value, output, "interface", visibility=mask.visibility)
-        listener.captured(call)
+        listener.capture(call)
     return output, weights
 
 

@@ -39,7 +39,7 @@ class Bounds:
     """
 
     @classmethod
-    def seen(cls, one: Tensor, twice: Tensor) -> Bounds | None:
+    def find(cls, one: Tensor, twice: Tensor) -> Bounds | None:
         """Return `Bounds` if the second tensor holds the boundaries of two copies, else None."""
         is_count = one.dim() == 1 and len(one) > 1 and not one.is_floating_point()
         return cls() if is_count and torch.equal(cls().copies(one, 0, 2), twice) else None
@@ -57,7 +57,7 @@ class Blocks:
     between: float
 
     @classmethod
-    def seen(cls, one: Tensor, twice: Tensor) -> Blocks | None:
+    def find(cls, one: Tensor, twice: Tensor) -> Blocks | None:
         """Return `Blocks` if the second tensor holds two copies as diagonal blocks, else None."""
         sizes = [*one.shape[:-2], *(2 * size for size in one.shape[-2:])]
         if one.dim() < 2 or one.shape[-1] != one.shape[-2] or list(twice.shape) != sizes:
@@ -94,7 +94,7 @@ def _batch_axis(
 ) -> BatchAxis | Bounds | Blocks | None:
     packed = None
     if (rows, other_rows) == (1, 2):
-        packed = Bounds.seen(one, other) or Blocks.seen(one, other)
+        packed = Bounds.find(one, other) or Blocks.find(one, other)
     if packed is not None:
         return packed
     for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):

@@ -227,11 +227,11 @@ def layer_calls(
             module, layout = part_at(model, path), run.layouts.get(path)
             whole = module if layout is None else layout.whole(module)
             last = module if layout is None else layout.last(module)
-            entered = functools.partial(run.entered, path)
+            entered = functools.partial(run.enter_layer, path)
             handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
             if watch is not None:
                 handles += watch(whole, path, run.saw)
-            handles.append(last.register_forward_hook(run.left, with_kwargs=True))
+            handles.append(last.register_forward_hook(run.leave_layer, with_kwargs=True))
         if backend is not None:
             stack.enter_context(listening(run.listener))
             stack.enter_context(attention_captured(model, backend))
@@ -239,7 +239,7 @@ def layer_calls(
             output = forward(model, inputs)
         except _EnoughLayers:
             output = None
-    return run.done, output
+    return run.finished_calls, output
 
 
 class _Pass:
@@ -255,7 +255,7 @@ class _Pass:
     ) -> None:
         self.on_layer, self.on_enter, self.layouts = on_layer, on_enter, layouts
         self.stop_after, self.stop_inside = stop_after, stop_inside
-        self.done: list[LayerCall] = []
+        self.finished_calls: list[LayerCall] = []
         self.open: list[LayerCall] = []
         # not a method: a reference cycle would keep all calls until the next collection
         self.listener = Listener(on_call=functools.partial(_add_call, self.open))
@@ -265,7 +265,7 @@ class _Pass:
         self.count = 0  # of the started calls
         self.busy = False  # with `on_layer`, or with a layer that runs again
 
-    def entered(
+    def enter_layer(
         self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Handle the start of a layer. Return new arguments if its hidden states are replaced."""
@@ -285,10 +285,10 @@ class _Pass:
             return None
         if layout is None:
             return with_hidden_argument(args, kwargs, replacement)
-        (args, kwargs), shape = layout.entered(args, kwargs)
+        (args, kwargs), shape = layout.enter(args, kwargs)
         return layout.entering(*with_hidden_argument(args, kwargs, replacement), shape)
 
-    def left(
+    def leave_layer(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
         """Handle the end of a layer. Return a new output if its hidden states were replaced."""
@@ -304,7 +304,7 @@ class _Pass:
         layout = self.layouts.get(call.path)
         if layout is not None:
             tensors = _in_rows(layout, call, tensors)
-        self._done(call, tensors)
+        self._finish(call, tensors)
         return None if replacement is None else output
 
     def saw(self, name: Any, tensor: Tensor) -> None:
@@ -313,15 +313,15 @@ class _Pass:
         tensors[name] = tensor
         if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
             if all(map(tensors.__contains__, self.stop_inside)):
-                self._done(self.open.pop(), tensors)
+                self._finish(self.open.pop(), tensors)
 
-    def _done(self, call: LayerCall, tensors: dict[Any, Tensor]) -> None:
+    def _finish(self, call: LayerCall, tensors: dict[Any, Tensor]) -> None:
         if self.on_layer is not None:
             self.busy = True
             self.on_layer(call, tensors)
             self.busy = False
-        self.done.append(call)
-        if len(self.done) == self.stop_after:
+        self.finished_calls.append(call)
+        if len(self.finished_calls) == self.stop_after:
             raise _EnoughLayers
 
 
@@ -334,7 +334,7 @@ def _add_call(running: list[LayerCall], call: AttentionCall) -> None:
 def _in_rows(layout: Layout, call: LayerCall, tensors: dict[Any, Tensor]) -> dict[Any, Tensor]:
     """Convert a finished call and its `tensors` to [batch, tokens, d_model]. Return the tensors."""
     batch, tokens = call.hidden_in.shape[:2]
-    call.output = layout.left(call.output, batch)
+    call.output = layout.leave(call.output, batch)
     layout.attention(call)
     return {
         hook_point: layout.inside(tensor, hook_point, batch, tokens)

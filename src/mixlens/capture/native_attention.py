@@ -43,7 +43,7 @@ class NativeCall:
     is_eager: bool = False  # whether it adds any mask
     queries: int | None = None  # the number of queries, if `query` holds only some of them
 
-    def detached(self) -> NativeCall:
+    def detach(self) -> NativeCall:
         """Return the same call with tensors that do not belong to the autograd graph."""
         tensors = {name: getattr(self, name).detach() for name in ("query", "key", "value")}
         return replace(self, **tensors, output=self.output.detach())

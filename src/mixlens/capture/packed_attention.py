@@ -49,12 +49,12 @@ class PackedAttention(Listener):
         edited = self.outer.values(whole).transpose(0, 1).flatten(1, 2)
         return edited[None, :, self._start : self._start + values.shape[2]]
 
-    def captured(self, call: AttentionCall) -> None:
+    def capture(self, call: AttentionCall) -> None:
         """Collect a call. After the last one, pass the combined call to the outer listener."""
         self._calls.append(call)
         self._start += int(call.weights.shape[2])
         if self._start == self.rows * self.tokens:
-            self.outer.captured(_whole(self._calls, self.rows, self.tokens))
+            self.outer.capture(_whole(self._calls, self.rows, self.tokens))
             self._calls, self._start = [], 0
 
 
@@ -65,7 +65,7 @@ def combine_packed_calls(
     captured: list[AttentionCall] = []
     packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
     for call in calls:
-        packed.captured(call)
+        packed.capture(call)
     return captured
 
 
@@ -78,7 +78,7 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
     first = calls[0]
     heads = int(first.weights.shape[1])
     weights = first.weights.new_zeros(rows, heads, tokens, tokens)
-    seen_of_calls = [call.seen for call in calls]
+    seen_of_calls = [call.visible for call in calls]
     seen_heads = max(1 if piece is None else piece.shape[1] for piece in seen_of_calls)
     visible = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
     start = 0
@@ -123,7 +123,7 @@ class PairedAttention(Listener):
         whole[:, :, place] = values
         return self.outer.values(whole)[:, :, place]
 
-    def captured(self, call: AttentionCall) -> None:
+    def capture(self, call: AttentionCall) -> None:
         """Combine two consecutive calls into one and pass it to the outer listener.
 
         Calls that do not form a pair are passed to the outer listener unchanged.
@@ -135,7 +135,7 @@ class PairedAttention(Listener):
         self._first = None
         whole = self._whole(pending)
         for captured in pending if whole is None else [whole]:
-            self.outer.captured(captured)
+            self.outer.capture(captured)
 
     def _is_piece(self, call: AttentionCall) -> bool:
         is_block = len(self.places) == 2 and call.weights.dim() == 4
@@ -160,7 +160,7 @@ class PairedAttention(Listener):
         for call in calls:
             target, source = (self.places[int(size)] for size in call.weights.shape[2:])
             weights[:, :, target, source] = call.weights
-            visible[:, :, target, source] = True if call.seen is None else call.seen
+            visible[:, :, target, source] = True if call.visible is None else call.visible
             values[:, :, source] = call.values
             output[:, target] = call.output
         across = calls[0].weights.shape[2] != calls[0].weights.shape[3]
@@ -181,5 +181,5 @@ def combine_paired_calls(
     captured: list[AttentionCall] = []
     listener = PairedAttention(Listener(on_call=captured.append), sizes)
     for call in calls:
-        listener.captured(call)
+        listener.capture(call)
     return captured

@@ -77,7 +77,7 @@ class SoftmaxTrace(TorchFunctionMode):
         """Capture attention inside `module`."""
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
-        self._seen: Tensor | None = None  # by the targets of the last softmax
+        self._visible: Tensor | None = None  # by the targets of the last softmax
         self._module = module
 
     @functools.cached_property
@@ -125,9 +125,9 @@ class SoftmaxTrace(TorchFunctionMode):
             scores = args[0] if args else kwargs["input"]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
             last = axis in (-1, scores.dim() - 1)
-            self._seen = find_visible(scores) if last else None
+            self._visible = find_visible(scores) if last else None
         elif func in self._REARRANGED:
-            self._seen = None
+            self._visible = None
 
     def _product(self, listener: Listener, func: Any, weights: Tensor, values: Tensor) -> Any:
         def by_row(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
@@ -150,12 +150,12 @@ class SoftmaxTrace(TorchFunctionMode):
                 visibility=self._visibility(by_row, by_row(weights)),
             )
             self._followed.clear()
-            listener.captured(call)
+            listener.capture(call)
         return output
 
     def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
         """Return which sources the softmax of these weights saw, or None if the shapes differ."""
-        visible, self._seen = self._seen, None
+        visible, self._visible = self._visible, None
         visible = None if visible is None else by_row(visible)
         return (
             None
@@ -171,7 +171,7 @@ class SoftmaxTrace(TorchFunctionMode):
         The weights of such attention have an additional axis for the windows or blocks.
         """
         self._followed.clear()
-        listener.captured(AttentionCall(weights, values, output, "trace"))
+        listener.capture(AttentionCall(weights, values, output, "trace"))
         return output
 
     def _einsum(
@@ -185,7 +185,7 @@ class SoftmaxTrace(TorchFunctionMode):
         mixed = torch.einsum(f"{result}->{batch}{target}{head}{channel}", output)
         self._followed.clear()
         visibility = self._visibility(lambda tensor: tensor, weights)
-        listener.captured(AttentionCall(weights, edited, mixed, "trace", visibility=visibility))
+        listener.capture(AttentionCall(weights, edited, mixed, "trace", visibility=visibility))
         return output
 
     def _taken_apart(
@@ -218,7 +218,7 @@ class SoftmaxTrace(TorchFunctionMode):
         blank = visibility.blank
         weights = weights if blank is None else weights.masked_fill(blank, 0)
         output = weights @ values
-        listener.captured(
+        listener.capture(
             AttentionCall(weights, value, output.transpose(1, 2), "trace", visibility=visibility)
         )
         return output
@@ -253,7 +253,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
     weights = torch.softmax(scores, -1)
     output = (weights @ value).transpose(1, 2)
     visibility = Visibility(mask if mask.dim() else None)
-    listener.captured(AttentionCall(weights, value, output, "trace", visibility=visibility))
+    listener.capture(AttentionCall(weights, value, output, "trace", visibility=visibility))
     projected = owner(output.flatten(2)).transpose(0, 1)
     if not arguments["need_weights"]:
         return projected, None

@@ -188,14 +188,14 @@ def compare(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
     prompt = prompt.written_by(lens.tokenizer)
-    recording = prompt.recorded(lens, site) if prompt.continues else None
+    recording = prompt.record(lens, site) if prompt.continues else None
     named: dict[str, Any] = {"target": None if target is None else number_or_name(target)}
     if span is not None:
-        span_options = span_arguments(span, None, target, lens, prompt.given, recording, site)
+        span_options = span_arguments(span, None, target, lens, prompt.inputs, recording, site)
         named = {"target": span_options.get("targets"), "span": span_options["span"]}
     with _progress() as progress, explaining_ranges(None if span else target):
         comparison = lens.compare(
-            prompt.given if recording is None else recording,
+            prompt.inputs if recording is None else recording,
             **named,
             site=site,
             aggregate=aggregate,

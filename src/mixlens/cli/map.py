@@ -243,35 +243,37 @@ def map_command(
     prompt = prompt.written_by(lens.tokenizer)
     with heartbeat(f"measuring {measure}"), explaining_ranges(choice.target):
         options = measure_arguments(choice, own_options, lens, prompt)
-        recording = prompt.recorded(lens, choice.site) if prompt.continues else None
+        recording = prompt.record(lens, choice.site) if prompt.continues else None
         if recording is not None and not is_named:
             choice = _supported(choice, recording)
         if span is not None and choice.spec.explains_output:
             options |= answer_arguments(span, weights, target, recording)
         elif span is not None:
             options |= span_arguments(
-                span, weights, target, lens, prompt.given, recording, choice.site
+                span, weights, target, lens, prompt.inputs, recording, choice.site
             )
-        measured = measure_by(lens, prompt.given, recording)
+        measured = measure_by(lens, prompt.inputs, recording)
         maps = measure_wanted(
             choice, options, measured, by_rows="targets" in options or prompt.continues
         )
         row = maps if "targets" in options else choice.at_target(maps)
     if save is not None:
-        choice.grouped(maps, prompt).save(save)
+        choice.group(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
     if alignment:
         _print_links(maps)
         return
     if html is not None:
         next_to = [measured(name, {"site": choice.site}) for name in others or []]
-        _write_page(html, [prompt.marked(each) for each in (maps, *next_to)], choice.row_of(maps))
-    grouped_maps = choice.grouped(row, prompt)
+        _write_page(
+            html, [prompt.mark_segments(each) for each in (maps, *next_to)], choice.row_of(maps)
+        )
+    grouped_maps = choice.group(row, prompt)
     if figure is not None:
         heads = {**options, "per_head": True}
         every = measured(choice.measure, heads) if kind == "heads" else maps
         target_row = grouped_maps.target_positions[0] if choice.one_row else None
-        plot = partial(choice.grouped(every, prompt).plot, kind, target=target_row)
+        plot = partial(choice.group(every, prompt).plot, kind, target=target_row)
         write_figure(figure, plot)
     answer_text = None if recording is None else recording.answer
     if as_json:

@@ -65,9 +65,9 @@ class MapChoice:
             return maps
         return maps.at(targets=[self.target])
 
-    def grouped(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
+    def group(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
         """Return the maps, with tokens merged into words or segments if the options request it."""
-        return prompt.grouped(maps.words() if self.words else maps)
+        return prompt.group(maps.words() if self.words else maps)
 
 
 def measure_arguments(
@@ -77,7 +77,7 @@ def measure_arguments(
     options = dict(own_options)
     if choice.target is not None and choice.spec.explains_output and not prompt.continues:
         # they explain the prediction at that position
-        options.setdefault("position", _position(lens, prompt.given, choice.target))
+        options.setdefault("position", _position(lens, prompt.inputs, choice.target))
     options["site"] = choice.site
     options["layers"] = None if choice.layer is None or choice.rollout else [choice.layer]
     options["per_head"] = choice.head is not None

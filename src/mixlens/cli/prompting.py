@@ -90,7 +90,7 @@ NoSinkOption = Annotated[
 class Prompting:
     """The input of a command, with its continuation and segments."""
 
-    given: Any  # text, pair of texts, or chat messages
+    inputs: Any  # text, pair of texts, or chat messages
     marks: Spans = field(default_factory=list)  # segments of the formatted prompt
     documents: Documents = field(
         default_factory=dict
@@ -125,21 +125,21 @@ class Prompting:
         is_own = self.segments in (None, "own", "none")
         return (self.marks or None) if is_own else self.segments
 
-    def recorded(self, lens: Lens, site: str | None) -> Recording:
+    def record(self, lens: Lens, site: str | None) -> Recording:
         """Record the prompt and its continuation."""
         if self.generate is None:
-            return lens.generate(self.given, answer=self.answer, site=site)
+            return lens.generate(self.inputs, answer=self.answer, site=site)
         return lens.generate(
-            self.given, max_new_tokens=self.generate, site=site, explain_end=self.explain_end
+            self.inputs, max_new_tokens=self.generate, site=site, explain_end=self.explain_end
         )
 
-    def grouped(self, maps: MixingMaps) -> MixingMaps:
+    def group(self, maps: MixingMaps) -> MixingMaps:
         """Return the maps, with sources summed by segment and without the attention sink if
         requested.
         """
-        return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
+        return maps.segments(self.by, sink=self.sink) if self.divides else self.mark_segments(maps)
 
-    def marked(self, maps: MixingMaps) -> MixingMaps:
+    def mark_segments(self, maps: MixingMaps) -> MixingMaps:
         """Return token-level maps with the segments that the HTML page uses to group tokens."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
@@ -158,7 +158,7 @@ class Prompting:
         Raises `InvalidInput` if the tokenizer does not support the options.
         """
         has_template = getattr(tokenizer, "chat_template", None) is not None
-        if isinstance(self.given, list) and not has_template:
+        if isinstance(self.inputs, list) and not has_template:
             raise InvalidInput(
                 "The model's tokenizer has no chat template for the messages of --prompt-file."
                 " Choose a chat model with --model, or pass the prompt in a plain text file."
@@ -169,19 +169,19 @@ class Prompting:
                 f"{type(tokenizer).__name__} has no offset mapping, which segments need. Use a fast"
                 " tokenizer (tokenizer.json), or pass --segments none."
             )
-        documents, messages = self.documents, self.given
-        if has_template and self.chat_template and self.continues and _has_words(self.given):
+        documents, messages = self.documents, self.inputs
+        if has_template and self.chat_template and self.continues and _has_words(self.inputs):
             print(
                 "The prompt is sent as a user message with the model's chat template. Pass "
                 "--no-chat-template to send it as is.",
                 file=sys.stderr,
             )
-            messages = [{"role": "user", "content": self.given}]
+            messages = [{"role": "user", "content": self.inputs}]
             documents = {0: self.marks} if self.marks else {}
         if not documents:
-            return replace(self, given=messages)
+            return replace(self, inputs=messages)
         marks = place_documents(tokenizer, messages, documents)
-        return replace(self, given=messages, marks=marks, documents={})
+        return replace(self, inputs=messages, marks=marks, documents={})
 
 
 def _has_words(inputs: Any) -> bool:
@@ -235,7 +235,7 @@ def read_prompting(
         )
     _check_known(segments, inputs, has_marks=bool(marks or documents) or follows)
     return Prompting(
-        given=inputs,
+        inputs=inputs,
         marks=marks,
         documents=documents,
         generate=generate,

@@ -52,7 +52,7 @@ class Span:
         rows = [[1.0] * len(row) for row in targets] if weights is None else _rows(weights, targets)
         return cls(None if definition is True else definition, tuple(map(tuple, rows)))
 
-    def sampled(
+    def sample(
         self, targets: Sequence[Sequence[int]], count: Any, seed: Any
     ) -> tuple[Span, tuple[tuple[int, ...], ...]]:
         """Draw `count` targets without replacement, and return their span and their positions.
@@ -81,7 +81,7 @@ class Span:
             tuple(text_targets[place] for place in places) for places, _, text_targets in pairs
         )
 
-    def chosen(self, rule: SpanRule | None) -> str:
+    def choose_definition(self, rule: SpanRule | None) -> str:
         """Return the requested definition, or the default definition for a measure."""
         if self.definition is not None:
             return self.definition

@@ -57,21 +57,21 @@ class Case:
             **(options or {}),
         }
         self._maps: dict[tuple[str, str], MixingMaps] = {}
-        self._others: dict[Lens, Case] = {}
+        self._other_cases: dict[Lens, Case] = {}
 
     def under(self, lens: Lens) -> Case:
         """Return a case with the same example and a different model.
 
         The case is cached, so that all measures share one recording.
         """
-        if lens not in self._others:
-            self._others[lens] = Case(lens, self.example, options=self.options)
-        return self._others[lens]
+        if lens not in self._other_cases:
+            self._other_cases[lens] = Case(lens, self.example, options=self.options)
+        return self._other_cases[lens]
 
     def release_recordings(self) -> None:
         """Free the recordings and keep the maps."""
         vars(self).pop("recording", None)
-        for case in self._others.values():
+        for case in self._other_cases.values():
             case.release_recordings()
 
     @property
@@ -80,7 +80,7 @@ class Case:
         cached_bytes = sum(
             maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values()
         )
-        return cached_bytes + sum(case.bytes_of_maps for case in self._others.values())
+        return cached_bytes + sum(case.bytes_of_maps for case in self._other_cases.values())
 
     @cached_property
     def given(self) -> Any:

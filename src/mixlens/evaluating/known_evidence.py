@@ -66,16 +66,16 @@ class KnownEvidence:
         return len(self.prompt.ids)
 
     @cached_property
-    def answered(self) -> bool:
+    def is_answered(self) -> bool:
         """Return whether the model predicts the expected answer."""
-        return self._answered(self.prompt.ids)
+        return self._predicts_answer(self.prompt.ids)
 
     @cached_property
     def counts(self) -> bool:
         """Return whether the model predicts the expected answer, but not without the evidence."""
-        return self.answered and not self._answered(self.prompt.without(self.needles))
+        return self.is_answered and not self._predicts_answer(self.prompt.without(self.needles))
 
-    def _answered(self, prompt: Sequence[int]) -> bool:
+    def _predicts_answer(self, prompt: Sequence[int]) -> bool:
         answer_ids = list(self.prompt.answer_ids)
 
         def is_answer(logits: Tensor) -> bool:

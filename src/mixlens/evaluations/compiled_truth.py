@@ -165,7 +165,7 @@ class Compiled:
         """Return the name of this input in tables and tests."""
         return f"{self.program} {self.number}"
 
-    def others(self, definition: str) -> frozenset[int]:
+    def find_others(self, definition: str) -> frozenset[int]:
         """Return the positions of all tokens that are neither sources nor the target."""
         everything = range(len(self.recording.tokens[self.recording.sites[0]][0]))
         return frozenset(everything) - self.sources[definition] - {self.target}
@@ -176,7 +176,7 @@ class Compiled:
         This requires a source, and a token other than BOS that is not a source. Programs that count
         all tokens have no such token.
         """
-        return bool(self.sources[definition]) and bool(self.others(definition) - {0})
+        return bool(self.sources[definition]) and bool(self.find_others(definition) - {0})
 
 
 @functools.cache

@@ -255,7 +255,7 @@ def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     answers = [item.answer for item in items]
     return {
         "accuracy": scores.accuracy(items),
-        "matthews": matthews(answers, scores.chosen),
+        "matthews": matthews(answers, scores.choices),
         "loss": scores.loss,
     }
 

@@ -157,7 +157,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
 def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     """Return the accuracy over all examples, and for each group if the data has groups."""
     groups: dict[str, list[bool]] = {}
-    for item, choice in zip(items, scores.chosen, strict=True):
+    for item, choice in zip(items, scores.choices, strict=True):
         groups.setdefault(item.group or "", []).append(choice == item.answer)
     summary: dict[str, Any] = {"accuracy": scores.accuracy(items), "loss": scores.loss}
     if set(groups) != {""}:

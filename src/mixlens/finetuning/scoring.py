@@ -91,11 +91,11 @@ class ClassChoices:
     """The mean loss over all items, and the index of the class chosen for each item."""
 
     loss: float
-    chosen: tuple[int, ...]
+    choices: tuple[int, ...]
 
     def accuracy(self, items: Sequence[Item]) -> float:
         """Return the accuracy: the fraction of items for which the right class was chosen."""
-        return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
+        return sum(c == item.answer for c, item in zip(self.choices, items, strict=True)) / len(
             items
         )
 

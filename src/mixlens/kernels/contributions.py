@@ -199,7 +199,7 @@ def _direct_contributions(
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
         for target in range(targets):
             weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
-            vectors = parts.vectors.written(weights, part, target).to(y.dtype)
+            vectors = parts.vectors.write(weights, part, target).to(y.dtype)
             contributions[:, target, part] = l1_contribution(vectors, y[:, None, target], shift)
     return contributions
 

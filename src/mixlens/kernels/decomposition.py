@@ -43,7 +43,7 @@ class ChannelSlice:
         """Return the channels of `vectors` that this process stores."""
         return vectors if self.gather is None else vectors[..., self.start : self.stop]
 
-    def joined(self, part: Float[Tensor, "*rows channel"]) -> Float[Tensor, "*rows d_model"]:
+    def join(self, part: Float[Tensor, "*rows channel"]) -> Float[Tensor, "*rows d_model"]:
         """Gather the channels of all processes and return the full vectors."""
         return part if self.gather is None else torch.cat(list(self.gather(part)), -1)
 
@@ -149,7 +149,7 @@ class Vectors:
         """
         return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
-    def written(
+    def write(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
         """Return sum_h weights_hj vectors_hj, the contribution of each selected source to one

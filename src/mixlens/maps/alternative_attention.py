@@ -67,7 +67,7 @@ class _FreeRow:
     transformed: Float[np.ndarray, "source d_model"]
 
     @property
-    def seen(self) -> Float[np.ndarray, " seen"]:
+    def visible_weights(self) -> Float[np.ndarray, " seen"]:
         visible_weights: np.ndarray = self.weights[self.visible]
         return visible_weights
 
@@ -79,7 +79,7 @@ class _FreeRow:
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
         """Return the distribution with the same head output that is furthest in this direction."""
-        start = self.seen
+        start = self.visible_weights
         solution = scipy_optimize().linprog(
             -direction,
             A_eq=self.fixed.T,
@@ -157,14 +157,15 @@ def alternative_attention(
     if starts < 1:
         raise InvalidInput(f"starts={starts} is out of range. Pass at least 1.")
     recorded_row = _free_row(recording, layer, head, target, site, row)
-    best = recorded_row.seen
+    best = recorded_row.visible_weights
     if recorded_row.null.shape[1] > 0:
         random = np.random.default_rng(seed)
         low = np.where(best < np.median(best), 1.0, -1.0)
         signs = [low, -low, *random.choice([-1.0, 1.0], size=(max(0, starts - 2), len(low)))]
         candidates = [_climbed(recorded_row, start) for start in signs[:starts]]
         best = max(
-            [best, *candidates], key=lambda other: float(np.abs(other - recorded_row.seen).sum())
+            [best, *candidates],
+            key=lambda other: float(np.abs(other - recorded_row.visible_weights).sum()),
         )
     weights = recorded_row.whole(best)
     output = recorded_row.weights @ recorded_row.transformed
@@ -180,13 +181,13 @@ def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarr
     Each linear programme uses the signs of the last solution. The search stops when the distance no
     longer grows.
     """
-    best, reached = row.seen, 0.0
+    best, reached = row.visible_weights, 0.0
     for _ in range(20):
         other = row.furthest(signs)
-        distance = float(np.abs(other - row.seen).sum())
+        distance = float(np.abs(other - row.visible_weights).sum())
         if distance <= reached + 1e-9:
             break
-        best, reached, signs = other, distance, np.where(other >= row.seen, 1.0, -1.0)
+        best, reached, signs = other, distance, np.where(other >= row.visible_weights, 1.0, -1.0)
     return best
 
 

@@ -63,7 +63,7 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
             freedom = _freedom(
                 parts.weights[row, :, :targets],
                 effective.values[number, row, :, :targets],
-                visible.seen[row, :, :targets],
+                visible.visible[row, :, :targets],
             )
             table.append(
                 {

@@ -36,7 +36,7 @@ class RankedScores:
     _format: ClassVar[str]  # the first entry of a file
     _form: ClassVar[Mapping[str, Any]]  # its other entries
 
-    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+    def _rank(self) -> tuple[Sequence[str], np.ndarray]:
         """Return the names of the parts, and the scores by which they are ranked."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ class RankedScores:
         """Return whether two results have the same scores and settings."""
         if type(other) is not type(self):
             return NotImplemented
-        return self._described() == other._described()
+        return self._describe() == other._describe()
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -87,7 +87,7 @@ class RankedScores:
         1
         """
         require_count(count)
-        names, numbers = self._ranked()
+        names, numbers = self._rank()
         order = np.argsort(-numbers, kind="stable")[:count]
         return [(names[place], float(numbers[place])) for place in order]
 
@@ -130,7 +130,7 @@ class RankedScores:
         >>> file = os.path.join(tempfile.mkdtemp(), "scores.json")
         >>> scores.save(file)
         """
-        text = json.dumps(self._described(), ensure_ascii=False, indent=1)
+        text = json.dumps(self._describe(), ensure_ascii=False, indent=1)
         write_whole(writable(path), text + "\n")
 
     @classmethod
@@ -165,7 +165,7 @@ class RankedScores:
                 f" `{cls.__name__}.save` has written."
             ) from None
 
-    def _described(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         return {"format": self._format, **self._as_json()}
 
     @classmethod

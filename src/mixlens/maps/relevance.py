@@ -40,9 +40,9 @@ def relevance_through(
     source tokens (R_qi). The arguments are the maps of `attention_gradient` at the three attention
     sites.
     """
-    streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1]).attended(*encoder).turned()
+    streams = _Streams.start(encoder.shape[-1], decoder.shape[-1]).attend(*encoder).swap()
     for links, to_encoder in zip(decoder, cross, strict=True):
-        streams = streams.attended(links).looking(to_encoder)
+        streams = streams.attend(links).looking(to_encoder)
     return streams.own, streams.across
 
 
@@ -58,12 +58,12 @@ def relevance_between(
     self-attention layers of each stream, and `co_attention` for the blocks in which the streams
     attend to each other.
     """
-    streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
-    streams = streams.attended(*text).turned().attended(*image).turned()
+    streams = _Streams.start(text.shape[-1], image.shape[-1])
+    streams = streams.attend(*text).swap().attend(*image).swap()
     for block in co_attention:
-        one, other = streams.looking(block.to_image), streams.turned().looking(block.to_text)
+        one, other = streams.looking(block.to_image), streams.swap().looking(block.to_text)
         streams = _Streams(one.own, other.own, one.across, other.across)
-        streams = streams.attended(block.text).turned().attended(block.image).turned()
+        streams = streams.attend(block.text).swap().attend(block.image).swap()
     return streams.own, streams.across
 
 
@@ -87,16 +87,16 @@ class _Streams:
     back: np.ndarray
 
     @classmethod
-    def unmixed(cls, first: int, second: int) -> _Streams:
+    def start(cls, first: int, second: int) -> _Streams:
         return cls(
             np.eye(first), np.eye(second), np.zeros((first, second)), np.zeros((second, first))
         )
 
-    def turned(self) -> _Streams:
+    def swap(self) -> _Streams:
         """Return the matrices with the roles of the streams s and q swapped."""
         return _Streams(self.other, self.own, self.back, self.across)
 
-    def attended(self, *maps: np.ndarray) -> _Streams:
+    def attend(self, *maps: np.ndarray) -> _Streams:
         """Return the matrices after the self-attention layers of stream s, given the map of each
         layer.
         """

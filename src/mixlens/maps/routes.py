@@ -149,7 +149,7 @@ class _Search:
         shares = torch.stack(feed_forward_shares(layer, site, targets, self.rules))[:, 0]
         for token, added in zip(tokens, shares[0].tolist(), strict=True):
             self.blocks.append(BlockShare(index, token, "feed_forward", added))
-        pairs = self._kept(shares.T.cpu().double().numpy())
+        pairs = self._keep_above(shares.T.cpu().double().numpy())
         return [(token, *pair) for token, pair in zip(tokens, pairs.tolist(), strict=True)]
 
     def _attention(
@@ -169,13 +169,15 @@ class _Search:
         self._describe(index, tokens, heads, residual)
         rows = np.arange(len(tokens))
         if self.renormalise:
-            kept_shares = self._kept(np.column_stack([heads.reshape(len(tokens), -1), residual]))
+            kept_shares = self._keep_above(
+                np.column_stack([heads.reshape(len(tokens), -1), residual])
+            )
             merged = kept_shares[:, :-1].reshape(heads.shape).sum(1)
             merged[rows, tokens] += kept_shares[:, -1]
         else:
             merged = heads.sum(1)
             merged[rows, tokens] += residual
-            merged = self._kept(merged)
+            merged = self._keep_above(merged)
         return zip(tokens, merged, strict=True)
 
     def _describe(
@@ -190,7 +192,7 @@ class _Search:
             pairs = enumerate(zip(shares, actives, strict=True))
             self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
 
-    def _kept(self, shares: np.ndarray) -> np.ndarray:
+    def _keep_above(self, shares: np.ndarray) -> np.ndarray:
         """Set the fractions at or below the threshold to zero.
 
         With `renormalise`, divide the others by their sum.

@@ -414,7 +414,7 @@ def span_definition(name: str, span: Span) -> str:
             else f"{name} has no spans of targets: it does not score one layer at a time. Measure"
             " the targets and take their mean."
         )
-    definition = span.chosen(span_rule(name))
+    definition = span.choose_definition(span_rule(name))
     require_definition(name, span_rule(name), definition)
     return definition
 

@@ -107,7 +107,7 @@ def score_model(
     product.begin()
     return Scores(
         by_layer([product.rows[position] for position in request.layers])[:, :, None],
-        {"unattributed": by_layer([product.rest[position] for position in request.layers])},
+        {"unattributed": by_layer([product.remainders[position] for position in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )
@@ -137,7 +137,7 @@ class _CarriedDown:
     budget: int
     block: int
     rows: dict[int, Tensor] = field(default_factory=dict)  # layer -> [batch, source]
-    rest: dict[int, Tensor] = field(default_factory=dict)  # layer -> [batch]
+    remainders: dict[int, Tensor] = field(default_factory=dict)  # layer -> [batch]
     _below: Tensor | None = None  # of the layer that is being visited
     _new: dict[int, Tensor] = field(default_factory=dict)
     _check: StreamCheck = field(default_factory=lambda: StreamCheck("alti_logit"))
@@ -172,7 +172,7 @@ class _CarriedDown:
         """Propagate updates through some targets of a layer, and add the layer's own updates for
         the `explained` targets.
         """
-        with layer.held():
+        with layer.hold_attention():
             if explained is not None:
                 self._check.add(layer, explained)
             has_updates = explained is not None and layer.index in self.request.layers
@@ -184,7 +184,7 @@ class _CarriedDown:
             if explained is None or not has_updates:
                 return
             updates = self.parts.updates(layer, site, explained)
-            self.rest[layer.index] = self.parts.unattributed(layer, updates, explained)
+            self.remainders[layer.index] = self.parts.sum_unattributed(layer, updates, explained)
             if self.initial and layer.index == 0:
                 updates = with_initial(self.parts, updates, layer, explained)
             self._new[layer.index] = updates

@@ -109,7 +109,7 @@ def projection_gradients(
                 for layer, structure in zip(recording.layers(request.site), structures, strict=True)
             ]
         )
-        with inputs.collected(recording.model):
+        with inputs.collect(recording.model):
             narrow = output.only_what_is_read(recording.model)
             model_output = output_of(recording, rows, narrow)
     with torch.enable_grad():

@@ -165,7 +165,7 @@ class _Bias:
     """A bias that is added to each target, and the sources that the target can see at this step."""
 
     added: Float[Tensor, "target width"]
-    seen: Seen
+    reached: Seen
     own: bool  # inside the vectors: it belongs to its token under every rule
 
 
@@ -173,18 +173,18 @@ class _Bias:
 class _WholeStream(PartRules):
     """Propagation rules that add each bias to the residual stream as a whole, and store it.
 
-    The backward pass needs the stored biases. `seen` has one iterator per layer, which yields the
-    visible sources of each bias in the order in which the layer adds them.
+    The backward pass needs the stored biases. `reached` has one iterator per layer, which yields
+    the visible sources of each bias in the order in which the layer adds them.
     """
 
     one_source: ClassVar[bool] = True
     constants: list[_Bias] = field(default_factory=list)
-    seen: list[Iterator[Seen]] = field(default_factory=list)
+    reached: list[Iterator[Seen]] = field(default_factory=list)
 
-    def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
+    def share(self, parts: Tensor, constant: Tensor) -> Tensor:
         """Return the parts [target, 1, width] ([target, width] in the head) with the bias added."""
         added = constant.expand(len(parts), -1).clone().requires_grad_()
-        self.constants.append(_Bias(added, next(self.seen[-1]), own=False))
+        self.constants.append(_Bias(added, next(self.reached[-1]), own=False))
         return parts + (added if parts.dim() == 2 else added[:, None])
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
@@ -220,12 +220,12 @@ def logit_parts(
             targets = torch.tensor(places, device=device) if layer is layers[-1] else targets
             step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, length, whole)
             order, reached = _seen_by(step, reached, targets)
-            whole.seen.append(order)
+            whole.reached.append(order)
             parts = step.of(parts, targets, first=layer is layers[0], block=length)
-        whole.seen.append(itertools.repeat(reached))
+        whole.reached.append(itertools.repeat(reached))
         states = layers[-1].output[text, places]
         few, columns = torch.unique(terms[0].to(states.device), return_inverse=True)
-        logit_sum = head.written(parts[:, 0], states, few, whole).gather(1, columns)
+        logit_sum = head.project(parts[:, 0], states, few, whole).gather(1, columns)
         logit_sum = (logit_sum * terms[1].to(logit_sum)).sum()
         added = [constant.added for constant in whole.constants]
         slopes = torch.autograd.grad(logit_sum, [stream, *added], allow_unused=True)
@@ -259,10 +259,10 @@ def _with_constants(
             continue
         amounts = (slope * constant.added.detach()).sum(-1).reshape(-1)  # [target]
         if constant.own or rules.bias == "equal":
-            count = constant.seen.sum(1) + (0.0 if constant.own else rules.shift)
+            count = constant.reached.sum(1) + (0.0 if constant.own else rules.shift)
             contributions = contributions + (amounts / count).to(
                 contributions.device
-            ) @ constant.seen.to(contributions)
+            ) @ constant.reached.to(contributions)
         total = total + (0.0 if constant.own else amounts.sum().to(contributions.device))
     if rules.bias == "cls":
         contributions[0] += total / (1 + rules.shift)

@@ -129,12 +129,12 @@ class VisibleSources:
     """The sources that each recorded target of one attention can see, without padding."""
 
     lengths: Int[Tensor, " batch"]  # real sources
-    seen: Bool[Tensor, "batch heads_or_one target source"]
+    visible: Bool[Tensor, "batch heads_or_one target source"]
     shared: bool  # whether all real targets see all real sources
 
     def of_head(self, head: int) -> Bool[Tensor, "batch target source"]:
         """Return the sources that the targets can see in one head."""
-        return self.seen[:, min(head, self.seen.shape[1] - 1)]
+        return self.visible[:, min(head, self.visible.shape[1] - 1)]
 
 
 def visible_sources(site: Attention, request_targets: Targets) -> VisibleSources:
@@ -146,7 +146,10 @@ def visible_sources(site: Attention, request_targets: Targets) -> VisibleSources
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
     lengths = sent(torch.tensor(request_targets.source_lengths), device)
     real = (torch.arange(sources, device=device) < lengths[:, None])[:, None, None]
-    pairs, visible = real, real if site.visibility.seen is None else site.visibility.seen & real
+    pairs, visible = (
+        real,
+        real if site.visibility.visible is None else site.visibility.visible & real,
+    )
     if not request_targets.is_cut:
         places = torch.arange(targets, device=device).expand(batch, targets)
         pairs = request_targets.real_pairs(places, sources)[:, None]
@@ -170,7 +173,7 @@ def _effective(
     weights, dtype = request_targets.take(site.weights, 2), site.weights.dtype
     positions = request_targets.at(batch, targets, weights.device)
     constrained = columns if constraint == "none" else with_ones(columns, visible.lengths)
-    is_visible = request_targets.take(visible.seen, 2)
+    is_visible = request_targets.take(visible.visible, 2)
     if constraint == "simplex":
         effective = shortest_rows(weights, constrained, is_visible)
     elif not visible.shared:

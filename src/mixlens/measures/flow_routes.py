@@ -115,7 +115,7 @@ def score_layer(
     feed_forward, stream = feed_forward_shares(layer, attention, targets, rules)
     if per_head:
         return _with_extras(shares.heads, shares, feed_forward, stream, Facts())
-    return _with_extras(shares.merged(positions), shares, feed_forward, stream, None)
+    return _with_extras(shares.merge(positions), shares, feed_forward, stream, None)
 
 
 def _rules(value_bias: bool, variant: str, threshold: float) -> RouteRules:

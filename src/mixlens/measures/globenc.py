@@ -87,7 +87,7 @@ def _split(layer: Layer, attention: Attention, targets: Targets) -> Decompositio
     assert feed_forward.output_norm is not None
     norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), attention.block_output)
     assert norm is not None
-    entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
+    entering = targets.take(layer.read_hook(HookPoint(feed_forward.output_norm, "in")), 1)
     factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
     parts = attention.decomposition(targets, through=norm)
     return replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])

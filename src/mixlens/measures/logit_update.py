@@ -74,12 +74,12 @@ def score_model(
     check, rows, remainders = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
 
     def visit(position: int, layer: Layer, targets: Targets) -> None:
-        with layer.held():
+        with layer.hold_attention():
             check.add(layer, targets)
             if position not in request.layers:
                 return
             updates = parts.updates(layer, layer.site(request.kind), targets)
-            remainders[position] = parts.unattributed(layer, updates, targets)
+            remainders[position] = parts.sum_unattributed(layer, updates, targets)
             if initial and position == 0:
                 updates = with_initial(parts, updates, layer, targets)
             rows[position] = updates

@@ -45,7 +45,7 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
     drawn_layers, request_targets = [], request.chosen(recording)
     for index in request.layers:
         layer, like = layers[index], layers[index].input
-        visible = layer.site(request.kind).visibility.seen
+        visible = layer.site(request.kind).visibility.visible
         noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             text_noise = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))

@@ -111,7 +111,7 @@ class ContextCitation(RankedScores):
         "within": object,
     }
 
-    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+    def _rank(self) -> tuple[Sequence[str], np.ndarray]:
         return self.segments, self.scores
 
     def _columns(self) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ class ContextCitation(RankedScores):
             "correlation": None if np.isnan(self.correlation) else self.correlation,
             "kept": self.kept.tolist(),
             "log_odds": self.log_odds.tolist(),
-            "within": None if self.within is None else self.within._described(),
+            "within": None if self.within is None else self.within._describe(),
         }
 
     @classmethod
@@ -215,7 +215,7 @@ class _Ablations:
     counts: tuple[int, int, int] = (0, 0, 0)  # ablations, held-out ones, seed
     progress: Callable[[int, int], None] | None = None
     total: int = 0
-    done: int = 0
+    passes: int = 0
     ids: list[int] = field(default_factory=list)  # of the answer
     start: int | None = None  # the start token of a decoder
     answer: str = ""
@@ -275,9 +275,9 @@ class _Ablations:
                     self.model, self.tokenizer, block, self.ids, self.batch_size, self.start
                 )
             )
-            self.done += len(block)
+            self.passes += len(block)
             if self.progress is not None:
-                self.progress(self.done, self.total)
+                self.progress(self.passes, self.total)
         return np.concatenate(odds)
 
 

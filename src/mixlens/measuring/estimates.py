@@ -126,7 +126,7 @@ class Estimate:
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
         working = self.texts * self._working(min(_BLOCK, available // 4))
-        return logits + self._checks + self._held(working)
+        return logits + self._checks + self._total(working)
 
     @property
     def sure(self) -> int:
@@ -135,7 +135,7 @@ class Estimate:
         It assumes that logits are computed for one token only, and that texts are processed one
         after the other if the measure allows it.
         """
-        working = self._held(self._working(0)) / _MARGIN
+        working = self._total(self._working(0)) / _MARGIN
         return int(working if self.recorded else max(working, self.least))
 
     @property
@@ -160,7 +160,7 @@ class Estimate:
         maps = self.spec.reads == "attention" and not self.by_rows
         return self.texts * self.shape.number * self.shape.heads * self.tokens**2 * maps
 
-    def _held(self, work: int) -> int:
+    def _total(self, work: int) -> int:
         """Return the total memory in bytes, including the measure's working memory `work`.
 
         In single-target mode the measure works during the forward pass, otherwise after the

@@ -420,7 +420,7 @@ def _with_span(
         return replace(request, span=new_span)
     if definition != "mean":
         raise InvalidInput(f"sample={count!r} needs span='mean', got span={definition!r}.")
-    new_span, targets = new_span.sampled(request.targets, count, options.get("seed", 0))
+    new_span, targets = new_span.sample(request.targets, count, options.get("seed", 0))
     return replace(request, span=new_span, targets=targets)
 
 

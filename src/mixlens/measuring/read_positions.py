@@ -159,7 +159,7 @@ def with_graph(recording: Recording, request: Request, options: Mapping[str, Any
     passed, projected = PassedLayers(request.targets[0]), ProjectionInputs(modules)
 
     def run() -> Any:
-        with projected.collected(model):
+        with projected.collect(model):
             return passed.run_with_output(recording, request, inputs)
 
     output = on_copies(model, run)

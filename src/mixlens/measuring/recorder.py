@@ -375,7 +375,7 @@ def _recorded(
         memory_budget=budget,
         stack_layers=captured.stack_layers,
         source_counts=captured.source_counts,
-        entered=captured.entered,
+        entering_states=captured.entering_states,
         produced=ready.produced,
         logits_at=logits_at,
     )

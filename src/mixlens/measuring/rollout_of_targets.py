@@ -206,7 +206,7 @@ def _in_blocks(
 
     def visit(position: int, layer: Layer, block: Targets) -> None:
         assert block.positions is not None
-        with layer.held():
+        with layer.hold_attention():
             scored = score(layer, layer.site(request.kind), block)
         measured.append(replace(scored, values=scored.values[:, :0], extras={}, scale=None))
         scores = without_noise(name, Scores.of_layers([scored]))

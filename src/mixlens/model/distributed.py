@@ -89,7 +89,7 @@ def _as_distributed_tensor(weight: Any) -> Any:
 
     shape = list(weight.shape)
     lengths = torch.tensor([shape[shard.axis]], device=weight.device)  # the last part may be short
-    shape[shard.axis] = int(_processes(shard.mesh).gathered(lengths, 0).sum())
+    shape[shard.axis] = int(_processes(shard.mesh).gather(lengths, 0).sum())
     full, place = torch.empty(shape, device="meta"), [Shard(shard.axis)]
     return DTensor.from_local(
         weight.detach(), shard.mesh, place, shape=full.shape, stride=full.stride()
@@ -223,7 +223,7 @@ def gather_tensor(part: Tensor, dim: int, size: int) -> Tensor:
     processes = _current.get()
     if processes is None or part.shape[dim] * processes.size != size:
         return part
-    return processes.gathered(part, dim)
+    return processes.gather(part, dim)
 
 
 def whole(weight: Any) -> Tensor:
@@ -297,7 +297,7 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
     count, key = len(part) // processes.size, ("columns", id(local_weight))
     if key not in processes.weights:
         with torch._C._DisableFuncTorch(), torch.no_grad():
-            received = processes.exchanged(part.view(processes.size, count, -1))
+            received = processes.exchange(part.view(processes.size, count, -1))
             processes.weights[key] = received.transpose(0, 1).flatten(1).T
         processes.limit_kept(processes.smallest(free()) // 4, {key})
     named = module._parameters
@@ -306,7 +306,7 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
         processes.weights[key],
         whole(bias) if is_spread(bias) else bias,
         processes.rank * count,
-        lambda result: processes.gathered(result[None], 0),
+        lambda result: processes.gather(result[None], 0),
     )
 
 

@@ -112,7 +112,7 @@ class _Equation:
     rows: str
     contracted: str
     parameter: str
-    made: str
+    output: str
 
     @classmethod
     def of(cls, text: str) -> _Equation | None:
@@ -154,16 +154,16 @@ class BareProduct(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "d_out d_in"]:
         """Return the parameter as a matrix, in the layout of `nn.Linear.weight`."""
-        order = self.equation.made + self.equation.contracted
+        order = self.equation.output + self.equation.contracted
         places = [self.equation.parameter.index(letter) for letter in order]
         ordered = self.parameter.permute(places)
-        return ordered.flatten(len(self.equation.made)).flatten(0, -2)
+        return ordered.flatten(len(self.equation.output)).flatten(0, -2)
 
     def product(self, vectors: Tensor) -> Tensor:
         """Compute the result of `einsum` by calling this module, so that its hooks run."""
         rows: Tensor = self(vectors.flatten(len(self.equation.rows)))
         sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
-        shape = [sizes[letter] for letter in self.equation.made]
+        shape = [sizes[letter] for letter in self.equation.output]
         return rows.reshape(*vectors.shape[: len(self.equation.rows)], *shape)
 
 

@@ -92,16 +92,16 @@ class Processes:
         """Raise `ProcessesDiffer` in all processes if any of these values differs between
         processes.
         """
-        digests = self._compared({name: _digest(value) for name, value in parts.items()})
+        digests = self._compare({name: _digest(value) for name, value in parts.items()})
         different = [name for name in parts if len({each[name] for each in digests}) > 1]
         if different:
             self._fail_apart(different)
 
     def smallest(self, number: int) -> int:
         """Return the smallest value of a number over all processes."""
-        return min(int(each["number"]) for each in self._compared({"number": number}))
+        return min(int(each["number"]) for each in self._compare({"number": number}))
 
-    def _compared(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+    def _compare(self, values: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the values of all processes. Raise `ProcessesDiffer` if the names of the values
         differ.
         """
@@ -122,11 +122,11 @@ class Processes:
         if not errors:
             return []
         values = torch.tensor(errors, dtype=torch.float64).nan_to_num(nan=torch.inf)
-        every = self.gathered(values[None].to(_device(self.group)), 0)
+        every = self.gather(values[None].to(_device(self.group)), 0)
         worst: list[float] = every.amax(0).tolist()
         return worst
 
-    def gathered(self, tensor: Tensor, dim: int) -> Tensor:
+    def gather(self, tensor: Tensor, dim: int) -> Tensor:
         """Return the tensors of all processes, concatenated along an axis in the order of the
         ranks.
         """
@@ -136,7 +136,7 @@ class Processes:
         self.count(tensor)
         return torch.cat(parts, dim)
 
-    def exchanged(self, parts: Tensor) -> Tensor:
+    def exchange(self, parts: Tensor) -> Tensor:
         """Send one part to each process, and return the parts received from all, [process, ...].
 
         `parts` has one entry for each process.

@@ -37,7 +37,7 @@ class Memory:
     def __init__(self, budget: int = BUDGET) -> None:
         self._answers: dict[Any, Any] = {}
         self._cases: dict[Any, tuple[Case, int]] = {}
-        self._left = budget
+        self._remaining = budget
 
     def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
         """Return the cached case of a text and a model, or a new case if none is cached."""
@@ -48,10 +48,10 @@ class Memory:
         """Cache the maps of a case if they fit into the budget. The recording is released."""
         case.release_recordings()
         key = _key_of(case)
-        self._left += self._cases.pop(key, (case, 0))[1]
-        if case.bytes_of_maps <= self._left:
+        self._remaining += self._cases.pop(key, (case, 0))[1]
+        if case.bytes_of_maps <= self._remaining:
             self._cases[key] = (case, case.bytes_of_maps)
-            self._left -= case.bytes_of_maps
+            self._remaining -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
         """Return the answer to a question about a text, from the cache if possible."""
@@ -60,9 +60,9 @@ class Memory:
             return self._answers[key]
         answer = question(case)
         size = _bytes(answer)
-        if size <= self._left:
+        if size <= self._remaining:
             self._answers[key] = answer
-            self._left -= size
+            self._remaining -= size
         return answer
 
 

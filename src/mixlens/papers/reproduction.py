@@ -152,11 +152,11 @@ def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journ
     The journal is stored next to the experiment's folder.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:
+        with tempfile.TemporaryDirectory() as place, Journal.open(Path(place), {}) as journal:
             yield journal
         return
     unfinished = folder.with_name(f".{folder.name}.unfinished")
-    with Journal.opened(unfinished, settings) as journal:
+    with Journal.open(unfinished, settings) as journal:
         yield journal
         shutil.rmtree(unfinished)
 

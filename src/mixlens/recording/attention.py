@@ -59,13 +59,13 @@ class Block:
         state = projected
         for norm in branch:
             maps.append(norm.linear)
-            state, inverse = norm.applied(state)
+            state, inverse = norm.apply(state)
             inverses.append(inverse)
         if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
-            maps.append(structure.scaled)
-        self_part, total = structure.own(residual), structure.total(residual, state)
+            maps.append(structure.scale_branch)
+        self_part, total = structure.scale_residual(residual), structure.total(residual, state)
         if output_norm is not None:
-            total, inverse = output_norm.applied(total)
+            total, inverse = output_norm.apply(total)
             maps.append(output_norm.linear)
             inverses.append(inverse)
             self_part = output_norm.linear(self_part).mul_(inverse[..., None])

@@ -46,7 +46,7 @@ class DeferredChecks:
     def __init__(self) -> None:
         self._count = 0
         self._waiting: dict[tuple[object, ...], _Group] = {}
-        self._held = 0  # numbers in them
+        self._size = 0  # numbers in them
         self._single: list[Tensor] = []  # known errors, each alone
         self._errors: list[Tensor] = []  # errors of groups
         self._verdicts: list[list[Verdict]] = [[]]  # of the single ones, and of each group
@@ -75,10 +75,10 @@ class DeferredChecks:
 
     def settle(self) -> None:
         """Run all checks, and raise the exception of the first one that fails."""
-        errors, verdicts = self.compared()
+        errors, verdicts = self.compare()
         raise_if_true(errors.tolist(), verdicts)
 
-    def compared(self) -> tuple[Tensor, Sequence[Verdict]]:
+    def compare(self) -> tuple[Tensor, Sequence[Verdict]]:
         """Run all comparisons, and return the errors as one tensor, with the verdicts for
         `raise_if_true`.
 
@@ -116,12 +116,12 @@ class DeferredChecks:
         self._count += 1
         group.tensors.append(tensors)
         group.verdicts.append((self._count, bar, failure))
-        self._held += sum(map(torch.numel, tensors))
-        if self._held > MOST_HELD:
+        self._size += sum(map(torch.numel, tensors))
+        if self._size > MOST_HELD:
             self._compare()
 
     def _compare(self) -> None:
-        waiting, self._waiting, self._held = self._waiting, {}, 0
+        waiting, self._waiting, self._size = self._waiting, {}, 0
         for (error, *_), group in waiting.items():
             assert callable(error)
             columns = zip(*group.tensors, strict=True)

@@ -56,7 +56,7 @@ class CapturedPass:
     # Tokens that a stack's attention reads.
     source_counts: Mapping[tuple[str, AttentionKind], int] = field(default_factory=dict)
     # (stack, layer) -> its input as part of the graph, if a graph was kept.
-    entered: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)
+    entering_states: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)
 
 
 def capture_layers(
@@ -133,7 +133,7 @@ def capture_inputs(
             layouts=structure.layouts,
         )
     _require_all_called(order, calls)
-    return CapturedPass(output, collector.stack_layers, entered=collector.entered)
+    return CapturedPass(output, collector.stack_layers, entering_states=collector.entering_states)
 
 
 Order = Sequence[tuple[StackStructure, int]]
@@ -179,7 +179,7 @@ class _Kept:
     def __init__(self, order: Order, memory_budget: int) -> None:
         self.internals: list[list[Internals] | None] = []
         self.sources: dict[tuple[str, AttentionKind], int] = {}
-        self._order, self._left = order, memory_budget
+        self._order, self._remaining = order, memory_budget
 
     def take(self, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         """Compare the next layer call with the probe, and keep its tensors if they fit into the
@@ -209,8 +209,8 @@ class _Kept:
                 columns = range(count)[site.columns(kind, targets, count)]
                 self.sources.setdefault((stack.name, kind), len(columns))
         size = sum(part.nbytes for part in parts)
-        fits = size <= self._left
-        self._left -= size if fits else 0
+        fits = size <= self._remaining
+        self._remaining -= size if fits else 0
         self.internals.append(parts if fits else None)
         call.attention = []
         call.output = output
@@ -278,7 +278,7 @@ class _EnteringStates:
         self.memory_budget = memory_budget
         self.upcast: list[UpcastModule] = []
         self.stack_layers: dict[str, list[Layer]] = {}
-        self.entered: dict[tuple[str, int], Tensor] = {}
+        self.entering_states: dict[tuple[str, int], Tensor] = {}
         self.finished = 0
 
     def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
@@ -300,7 +300,7 @@ class _EnteringStates:
         if not self.graph:
             return None
         joins = hidden.clone() if hidden.requires_grad else hidden.detach().clone().requires_grad_()
-        self.entered[stack.name, index] = joins
+        self.entering_states[stack.name, index] = joins
         return joins.clone()  # a layer may write into its input, but `joins` must stay unchanged
 
     def on_layer(self, call: LayerCall, tensors: object) -> None:

@@ -114,9 +114,9 @@ class Layer:
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
         """Return the layer's input in float32 or float64."""
-        return self._widened("input", self.native_input)
+        return self._widen("input", self.native_input)
 
-    def _widened(self, name: str, tensor: Tensor) -> Tensor:
+    def _widen(self, name: str, tensor: Tensor) -> Tensor:
         """Convert a tensor to at least float32.
 
         The result is cached only if the layer is restricted to a few targets, because copies of
@@ -131,7 +131,7 @@ class Layer:
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
         """Return the layer's output: the residual stream before any final norm of the stack."""
-        return self._widened("output", self.native_output)
+        return self._widen("output", self.native_output)
 
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:
@@ -221,12 +221,12 @@ class Layer:
         """
         self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
-        internals = self._internals or self._recomputed()
+        internals = self._internals or self._recompute()
         rebuilt: list[Attention] = []
         entry = self.structure.sites[0].enters
         stream = self.input
         if entry is not None:
-            stream = wide(internals[0].seen[entry]).reshape(stream.shape)
+            stream = wide(internals[0].captured[entry]).reshape(stream.shape)
         for number, parts in enumerate(internals):
             structure, module = self.structure.sites[number], self.call.module
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
@@ -238,7 +238,7 @@ class Layer:
         return rebuilt
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_attention(self) -> Iterator[None]:
         """Cache the layer's `Attention` objects while the context is open, so that several measures
         can use them.
         """
@@ -272,9 +272,11 @@ class Layer:
         position = self.position(kind)
         return self.sites()[position].reading(AttentionKind(kind))
 
-    def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
+    def read_hook(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
         """Return a captured tensor. If the tensor was not kept, re-run the layer to capture it."""
-        captured: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
+        captured: Mapping[HookPoint, Tensor] = (
+            self._internals[0].captured if self._internals else {}
+        )
         if hook_point not in captured:
             self._require_captured()
             self._require_whole()
@@ -282,7 +284,7 @@ class Layer:
                 self._run_natively()
         return wide(captured[hook_point]).reshape(self.input.shape)
 
-    def _recomputed(self) -> list[Internals]:
+    def _recompute(self) -> list[Internals]:
         calls: list[AttentionCall] = []
         with watching(self.call.whole, self.structure.watched) as captured:
             output = self._run_natively(calls.append)
@@ -342,7 +344,7 @@ class Layer:
             grad=grad,
         )
 
-    def observed(self, hidden: Float[Tensor, "1 target d_model"] | None = None) -> Run:
+    def observe(self, hidden: Float[Tensor, "1 target d_model"] | None = None) -> Run:
         """Run the layer on the first text of the batch, or on `hidden`, and return a trace of all
         submodule and attention calls.
         """

@@ -33,7 +33,7 @@ class ProjectionInputs:
         self._inputs: dict[nn.Module, list[Tensor]] = defaultdict(list)
 
     @contextlib.contextmanager
-    def collected(self, model: nn.Module) -> Iterator[None]:
+    def collect(self, model: nn.Module) -> Iterator[None]:
         """Collect the inputs, and keep an autograd graph, while the model runs in this context."""
         require_gradients(model)
         handles: list[Any] = []

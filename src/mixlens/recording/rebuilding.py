@@ -46,7 +46,7 @@ class Internals:
     """The captured tensors of one attention call."""
 
     attention: AttentionCall
-    seen: Mapping[HookPoint, Tensor]
+    captured: Mapping[HookPoint, Tensor]
     layer_output: Tensor | None  # None if the forward pass stopped after the attention block
     deferred: DeferredChecks | None = None  # if checks wait for the end of the pass
 
@@ -73,7 +73,7 @@ class Internals:
         the parts of the block's output.
         """
         call = self.attention
-        tensors = [call.weights, call.values, call.output, *self.seen.values()]
+        tensors = [call.weights, call.values, call.output, *self.captured.values()]
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         return sum(sizes) + 5 * max(sizes[2:])
 
@@ -265,12 +265,12 @@ def _projected_rows(
     attention, inputs = internals.attention, len(weight.matrix)
     assert attention.product is not None
     captured, output = (
-        internals.seen[HookPoint(path, "out")].reshape(stream.shape),
+        internals.captured[HookPoint(path, "out")].reshape(stream.shape),
         attention.output,
     )
     product = attention.product.to(stream)
     part = torch.addmm(weight.channels.of(bias), product.reshape(-1, inputs), weight.matrix)
-    remade = weight.channels.joined(part).view(stream.shape)
+    remade = weight.channels.join(part).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {
         "attention product": (row_errors, (product, output, tokens)),
@@ -291,7 +291,7 @@ def _seen_projection(
 
     The captured tensor already has full precision, so the output is not computed again.
     """
-    captured, output = internals.seen[HookPoint(path, "out")], internals.attention.output
+    captured, output = internals.captured[HookPoint(path, "out")], internals.attention.output
     captured = captured.reshape(*stream.shape[:2], -1)
     return captured, {
         "attention product": (weighted_sum_errors, (output.transpose(1, 2), weights, values)),
@@ -314,9 +314,9 @@ def _projected(
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
-    captured = internals.seen[HookPoint(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
+    captured = internals.captured[HookPoint(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
     if gate is not None:
-        output = internals.seen[HookPoint(path, "in")].to(stream).reshape(output.shape)
+        output = internals.captured[HookPoint(path, "in")].to(stream).reshape(output.shape)
         product = gate * (weights @ values).transpose(1, 2)
         product_error = largest_difference(product.flatten(2), output.flatten(2), dtype=dtype)
     else:
@@ -338,14 +338,14 @@ def _blocks(
     """
     rebuilt, output = block.total, internals.layer_output
     if structure.hook_point is not None:
-        captured = internals.seen[structure.hook_point].reshape(rebuilt.shape)
+        captured = internals.captured[structure.hook_point].reshape(rebuilt.shape)
         if not structure.parallel:
             return rebuilt, captured, block.own, rebuilt
     assert output is not None  # the pass stops early only if both hold
     if structure.hook_point is None:
         return rebuilt, output, block.own, rebuilt
     assert layer.feed_forward is not None
-    added = layer.feed_forward.scaled(captured.to(rebuilt))
+    added = layer.feed_forward.scale_branch(captured.to(rebuilt))
     return rebuilt + added, output, block.own, rebuilt, added
 
 

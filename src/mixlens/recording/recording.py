@@ -77,7 +77,9 @@ class Recording:
     memory_budget: int
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
     source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
-    entered: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)  # see `CapturedPass`
+    entering_states: Mapping[tuple[str, int], Tensor] = field(
+        default_factory=dict
+    )  # see `CapturedPass`
     tokenizer: Any = None  # for words that name an output to explain
     # The default targets for each text of the batch, and their attention.
     targets: tuple[tuple[int, ...], ...] | None = None
@@ -526,7 +528,7 @@ def score_layers(
 
     def visit(position: int, layer: Layer, targets: Targets) -> None:
         finish_spans(but=position)
-        with layer.held():
+        with layer.hold_attention():
             attention = layer.site(request.kind)
             for name in list(parts):
                 try:

@@ -182,7 +182,7 @@ def run_layers(
 
     def on_attention(call: NativeCall) -> None:
         if inside and can_be_cut(call):
-            on_call(call.detached() if torch.is_grad_enabled() else call)
+            on_call(call.detach() if torch.is_grad_enabled() else call)
 
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:

@@ -100,7 +100,7 @@ class AttentionSlopes:
         self, tangents: Float[Tensor, "tangent token d"]
     ) -> Float[Tensor, "tangents_of_tokens d_mixed"]:
         """Return the tangents of the output projection's input."""
-        tangents = self._normed(tangents)
+        tangents = self._normalise(tangents)
         (count, tokens, width), heads = tangents.shape, len(self.weights)
         rows = count * tokens
         moved = tangents.reshape(rows, width) @ self.projection
@@ -125,7 +125,7 @@ class AttentionSlopes:
         tangents_out.addcmul_(lost.permute(1, 2, 0)[..., None], self.mixed, value=-1)
         return tangents_out.view(rows, -1)
 
-    def _normed(self, tangents: Tensor) -> Tensor:
+    def _normalise(self, tangents: Tensor) -> Tensor:
         if self.norm is None:
             return tangents
         norm, point = self.norm, self.point
@@ -247,7 +247,7 @@ class MlpSlopes:
         for (matrix, _), slope in zip(self.mlp.first[1:], self.slopes[1:], strict=True):
             inner = inner.addcmul_(matrix.expand_as(inner), slope[rows, None])
         block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(rows), width, width)
-        block = self.feed_forward.scaled(block)
+        block = self.feed_forward.scale_branch(block)
         if self.after_block:
             block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
         block = _norm_then(self.mlp.norm, self.sums[rows], block)

@@ -141,7 +141,7 @@ def plain_gradients(
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
-    graph, output_of_graph = recording.entered, recording.output
+    graph, output_of_graph = recording.entering_states, recording.output
     if not graph:
         once_more = capture_inputs(
             recording.model,
@@ -151,12 +151,12 @@ def plain_gradients(
             graph=True,
             logits_at=output.only_what_is_read(recording.model).get("logits_to_keep"),
         )
-        graph, output_of_graph = once_more.entered, once_more.output
+        graph, output_of_graph = once_more.entering_states, once_more.output
     entered = [graph[stack, layer] for layer in layers]
     rows = torch.arange(recording.batch, device=entered[0].device)
     with torch.enable_grad():
         total = output(output_of_graph, rows).sum()
-    recording.entered = {}  # a graph is used once: the backward pass frees its tensors
+    recording.entering_states = {}  # a graph is used once: the backward pass frees its tensors
     if not total.requires_grad:
         raise UnsupportedModel(no_gradient(stack))
     slopes = torch.autograd.grad(total, entered, allow_unused=True)

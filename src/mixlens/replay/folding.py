@@ -163,7 +163,7 @@ def _written_out(step: LayerFunction, after_attention: AfterAttention) -> Parts:
         site.structure,
         _joined(site.structure),
     )
-    output = structure.scaled(slopes.output) if is_joined else slopes.output
+    output = structure.scale_branch(slopes.output) if is_joined else slopes.output
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
         tangent = tangents[0].contiguous()
@@ -338,7 +338,7 @@ class AfterAttention:
         outputs_by_path, stream = {}, hidden
         for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
             levels = site.levels(module, site.residual(module, stream), output)
-            outputs_by_path[shortcut.path] = shortcut.packed(levels[shortcut.level][None])
+            outputs_by_path[shortcut.path] = shortcut.pack(levels[shortcut.level][None])
             stream = levels["block"]
         return answered_run(layer, self.step.row, outputs_by_path, hidden[None])
 

@@ -35,7 +35,7 @@ class Product:
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """Apply this step to the parts [source, width] of a state."""
-        return rules.shared(parts @ self.matrix, self.bias)
+        return rules.share(parts @ self.matrix, self.bias)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Norm:
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """Apply this step to the parts [source, width] of a state."""
         normed_parts = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
-        return rules.shared(normed_parts, self.norm.shift)
+        return rules.share(normed_parts, self.norm.shift)
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ class Head:
         """Return one direction g per state, such that a term v of the state contributes v . g to a
         weighted sum of logits.
 
-        `outputs` and `weights` define the sum. Each g is the gradient of `written`, which is exact
-        because `written` is linear.
+        `outputs` and `weights` define the sum. Each g is the gradient of `project`, which is exact
+        because `project` is linear.
         """
         few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
         with torch.enable_grad():
             vectors = torch.zeros_like(states).requires_grad_()
-            projected = self.written(vectors, states.detach(), few)
+            projected = self.project(vectors, states.detach(), few)
             total = (projected.gather(1, columns) * weights.to(projected)).sum()
             (slopes,) = torch.autograd.grad(total, vectors)
         return slopes
 
-    def written(
+    def project(
         self,
         vectors: Float[Tensor, "vector d_model"],
         state: Row,

@@ -121,13 +121,13 @@ class Sums:
     def result(self) -> SquaredNorms:
         """Return the squared norms: sums over one-hot vectors, or means over Gaussian probes."""
         if self.seeds.noise is None:
-            return SquaredNorms(self._oriented(self.total), None)
+            return SquaredNorms(self._orient(self.total), None)
         count = self.seeds.per_token
         mean = self.total / count
         variance = (self.squares / count - mean.square()).clamp_min(0) / max(count - 1, 1)
-        return SquaredNorms(self._oriented(mean), self._oriented(variance))
+        return SquaredNorms(self._orient(mean), self._orient(variance))
 
-    def _oriented(self, tensor: Tensor) -> Tensor:
+    def _orient(self, tensor: Tensor) -> Tensor:
         return tensor.transpose(1, 2) if self.along == "source" else tensor
 
 
@@ -192,7 +192,7 @@ class _Schedule:
         self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int
     ) -> None:
         self.steps, self.pushes, self.size = steps, pushes, size
-        self.known: dict[int, Push] = {}
+        self.cache: dict[int, Push] = {}
         sizes = [folded_bytes(step) for step in steps]
         largest = max(
             step.point.numel() + (0 if step.states is None else step.states.numel())
@@ -207,14 +207,14 @@ class _Schedule:
             self.chunks = 1
 
     def push(self, number: int) -> Push:
-        if number in self.known:
-            return self.known[number]
+        if number in self.cache:
+            return self.cache[number]
         if not self.keep:
-            self.known.clear()
+            self.cache.clear()
         plain = self.pushes[number]
         folded = fold(self.steps[number], plain, size=self.size) if self.folds[number] else None
-        self.known[number] = plain if folded is None else folded
-        return self.known[number]
+        self.cache[number] = plain if folded is None else folded
+        return self.cache[number]
 
 
 def _reverse(

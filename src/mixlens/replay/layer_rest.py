@@ -128,7 +128,7 @@ class LayerRest:
             if shortcut.level != "projected":
                 residual = site.residual[texts, targets]
                 value = site.structure.levels(self.module, residual, rows)[shortcut.level]
-            outputs_by_path[shortcut.path] = shortcut.packed(value[None])
+            outputs_by_path[shortcut.path] = shortcut.pack(value[None])
         hidden = self.layer.input[texts, targets][None]
         return answered_run(self.layer, 0, outputs_by_path, hidden)
 
@@ -174,7 +174,7 @@ class LayerRest:
         """
         whole = self.layer.whole
         if whole is self.layer:
-            return self._proved(find_shortcuts(self.layer))
+            return self._prove(find_shortcuts(self.layer))
         layer_rest = LayerRest(whole, self.kind, rows=self.rows)
         return (
             _Proved(layer_rest.shortcuts, layer_rest.rows)
@@ -182,7 +182,7 @@ class LayerRest:
             else None
         )
 
-    def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
+    def _prove(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
         """Return the shortcuts, or None if their results differ from re-running the whole layer.
 
         The test uses many tokens from two edited copies of a text, shuffled and repeated.

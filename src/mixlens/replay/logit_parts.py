@@ -126,7 +126,7 @@ class LogitParts:
             ).sum(1)
         return added
 
-    def unattributed(
+    def sum_unattributed(
         self, layer: Layer, updates: Float[Tensor, "batch source"], targets: Targets
     ) -> Float[Tensor, " batch"]:
         """Return the part of a layer's contribution that does not belong to any source: biases and
@@ -160,7 +160,7 @@ class StreamCheck:
         if last is None:
             return
         below, above = (last, ends) if last.number < ends.number else (ends, last)
-        if difference(above.entered.to(below.left.device), below.left) > layer.rounding:
+        if difference(above.before.to(below.after.device), below.after) > layer.rounding:
             raise UnsupportedModel(
                 f"{self._name}: the model changes the residual stream between `{below.path}` and "
                 f"`{above.path}`, {_NO_SUM}"
@@ -170,8 +170,8 @@ class StreamCheck:
 class _Ends(NamedTuple):
     path: str
     number: int
-    entered: Tensor
-    left: Tensor
+    before: Tensor
+    after: Tensor
 
 
 _NO_SUM = "so a logit is not a sum over the layers. Use blank_out instead"

@@ -72,7 +72,7 @@ class Mlp:
         """Return the activation function of the hidden layer."""
         return ACTIVATIONS[self.activation_name]
 
-    def normed(
+    def normalise(
         self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
         """Return z and 1 / sigma for vectors before the norm.
@@ -165,7 +165,7 @@ class _ModuleCall:
 
     path: str
     module: nn.Module
-    given: Tensor
+    input: Tensor
     output: Tensor
 
 
@@ -187,7 +187,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
         event.path: _ModuleCall(
             event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
         )
-        for event in layer.observed().events
+        for event in layer.observe().events
         if event.output is not None and event.output.dim() > 1
         if event.inputs and event.inputs[0].dim() > 1
     }
@@ -201,22 +201,22 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
     affine = [
         event
         for event in events.values()
-        if not list(event.module.children()) and event.given.shape[:-1] == z.shape[:-1]
+        if not list(event.module.children()) and event.input.shape[:-1] == z.shape[:-1]
     ]
     firsts = [
         e
         for e in affine
-        if _same(e.given, z) and affine_map(e.module, int(z.shape[-1]), z) is not None
+        if _same(e.input, z) and affine_map(e.module, int(z.shape[-1]), z) is not None
     ]
     for second in affine:
         after = None if _same(second.output, added.output) else structure.output
         if after is not None and not (
-            _same(second.output, added.given) and norm_of(added.module, z) is not None
+            _same(second.output, added.input) and norm_of(added.module, z) is not None
         ):
             continue
-        if second in firsts or affine_map(second.module, int(second.given.shape[-1]), z) is None:
+        if second in firsts or affine_map(second.module, int(second.input.shape[-1]), z) is None:
             continue
-        explanation = _explained(second.given, firsts)
+        explanation = _explained(second.input, firsts)
         if explanation is not None:
             return _Paths(norm_path, explanation[0], second.path, explanation[1], after)
     return None

@@ -119,13 +119,16 @@ def scope_norms(
     assert feed_forward is not None  # `refusal` excludes this
     stream = site.decomposition(targets)
     first, slope = _first_product(stream, mlp, site, bias)
-    second = feed_forward.scaled(mlp.second[0])
-    through = [feed_forward.own(stream.own), feed_forward.own(stream.vectors.matrix)]
+    second = feed_forward.scale_branch(mlp.second[0])
+    through = [
+        feed_forward.scale_residual(stream.own),
+        feed_forward.scale_residual(stream.vectors.matrix),
+    ]
     if last_norm:
         assert feed_forward.output_norm is not None  # `refusal` excludes this
         norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
         assert norm is not None
-        entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
+        entering = targets.take(layer.read_hook(HookPoint(feed_forward.output_norm, "in")), 1)
         inverse = norm.inverse_sigma(entering)
         second, through = norm.linear(second), [norm.linear(part) for part in through]
         slope, through[0] = slope * inverse[..., None], through[0] * inverse[..., None]

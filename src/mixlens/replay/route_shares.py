@@ -109,7 +109,7 @@ class AttentionShares:
     heads: Float[Tensor, "batch head target source"]
     residual: Float[Tensor, "batch target"]
 
-    def merged(self, positions: Tensor) -> Float[Tensor, "batch target source"]:
+    def merge(self, positions: Tensor) -> Float[Tensor, "batch target source"]:
         """Return the scores summed over heads, with the residual stream on the diagonal."""
         return self.heads.sum(1).scatter_add(2, positions[..., None], self.residual[..., None])
 
@@ -176,10 +176,10 @@ def feed_forward_parts(
     if structure is None:
         return {}
     total, stream = targets.take(layer.output, 1), targets.take(site.block_output, 1)
-    stream = stream if site.structure.parallel else structure.own(stream)
+    stream = stream if site.structure.parallel else structure.scale_residual(stream)
     added = total - stream
     if structure.output_norm is not None:
-        entering = targets.take(layer.seen(HookPoint(structure.output_norm, "in")), 1)
+        entering = targets.take(layer.read_hook(HookPoint(structure.output_norm, "in")), 1)
         norm = norm_of(layer.module.get_submodule(structure.output_norm), total)
         assert norm is not None  # it was one when the structure was inferred
         inverse = norm.inverse_sigma(entering)[..., None]
@@ -349,7 +349,7 @@ def _overshoots(
     """Yield triples (head, target, source), and by how much the vector of each triple exceeds the
     output y, summed over channels.
     """
-    smallest = _Channels.sorted(expected, signs)
+    smallest = _Channels.sort(expected, signs)
     width = int(expected.shape[-1])
     widths = [count for count in _WIDTHS if count < width]
     above = smallest.size[:, 0]
@@ -382,7 +382,7 @@ class _Channels:
     sign: Float[Tensor, "target d_model"]
 
     @classmethod
-    def sorted(
+    def sort(
         cls, expected: Float[Tensor, "target d_model"], signs: Float[Tensor, "target d_model"]
     ) -> _Channels:
         size, order = expected.abs().sort(-1)

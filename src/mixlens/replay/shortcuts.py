@@ -35,7 +35,7 @@ class Shortcut:
     packing: Any
     dims: int
 
-    def packed(self, rows: Tensor) -> Any:
+    def pack(self, rows: Tensor) -> Any:
         """Return the submodule's output with `rows` in place of the original tensor."""
         return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
@@ -45,7 +45,7 @@ def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
 
     The result contains None for an attention without such a submodule. The layer runs once.
     """
-    run, stream = layer.observed(), layer.input[:1]
+    run, stream = layer.observe(), layer.input[:1]
     ends = [core.tick for core in run.cores[1:]] + [run.events[-1].end + 1]
     shortcuts: list[Shortcut | None] = []
     for structure, core, end in zip(layer.structure.sites, run.cores, ends, strict=True):

@@ -94,7 +94,7 @@ def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
         whole.input[:1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
     noise = random_values.to(whole.input) * whole.input.std()
-    run = whole.observed(hidden=noise if layer.structure.layout is None else None)
+    run = whole.observe(hidden=noise if layer.structure.layout is None else None)
     values = run.cores[layer.position(site.structure.kind)].call.values[0]
     values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]

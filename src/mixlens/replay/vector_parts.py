@@ -56,7 +56,7 @@ class PartRules:
         """Return the constant that is added to denominators."""
         return SHIFT if self.released else 0.0
 
-    def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
+    def share(self, parts: Tensor, constant: Tensor) -> Tensor:
         """Divide a constant among the parts, in place, and return the parts."""
         return share(parts, constant, self.bias, self.shift)
 
@@ -111,7 +111,7 @@ class VectorLayer:
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:
-            norm_input = layer.seen(HookPoint(feed_forward.output_norm, "in"))
+            norm_input = layer.read_hook(HookPoint(feed_forward.output_norm, "in"))
             self.entering_last = norm_input[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
@@ -147,7 +147,7 @@ class VectorLayer:
         """
         normed = parts
         if self.input_norm is not None:
-            normed = self._normed(parts, self.input_norm, self.stream)
+            normed = self._normalise(parts, self.input_norm, self.stream)
         values = normed @ self.matrices.transpose(0, 1).flatten(1)
         inside = first and self.rules.released
         if inside:
@@ -176,16 +176,16 @@ class VectorLayer:
         if not inside:
             bias_output = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
             constant = constant + self.weights[:, targets].sum(-1).T @ bias_output
-        residual = structure.own(parts[targets])
+        residual = structure.scale_residual(parts[targets])
         if rules.released:
-            parts_out = rules.shared(
-                structure.scaled(parts_out) + residual, structure.scaled(constant)
+            parts_out = rules.share(
+                structure.scale_branch(parts_out) + residual, structure.scale_branch(constant)
             )
         else:
-            parts_out = structure.scaled(rules.shared(parts_out, constant)) + residual
+            parts_out = structure.scale_branch(rules.share(parts_out, constant)) + residual
         whole = structure.total(self.stream, self.projected)[targets]
         if self.output_norm is not None:
-            parts_out = self._normed(parts_out, self.output_norm, whole)
+            parts_out = self._normalise(parts_out, self.output_norm, whole)
         return self._behind(parts_out, targets)
 
     def _behind(self, parts: Parts, targets: Tensor) -> Parts:
@@ -194,17 +194,17 @@ class VectorLayer:
         if self.rules.feed_forward:
             entering, whole = parts, self.block[targets]
             if self.output_norm is None:  # the norm before the MLP
-                entering = self._normed(parts, self.mlp.norm, whole)
+                entering = self._normalise(parts, self.mlp.norm, whole)
                 whole = self.mlp.norm(whole)
             (first, bias), (second, shift) = self.mlp.first[-1], self.mlp.second
-            hidden = self.rules.shared(entering @ first, bias.expand(len(parts), -1))
+            hidden = self.rules.share(entering @ first, bias.expand(len(parts), -1))
             hidden = hidden.mul_(self._slope(entering, hidden, whole)[:, None])
-            branch = self.rules.shared(hidden @ second, shift.expand(len(parts), -1))
+            branch = self.rules.share(hidden @ second, shift.expand(len(parts), -1))
             total = self.feed_forward.total(parts, branch)
         if self.last_norm is None:
             return total
         assert self.entering_last is not None
-        return self._normed(total, self.last_norm, self.entering_last[targets])
+        return self._normalise(total, self.last_norm, self.entering_last[targets])
 
     def _slope(self, entering: Parts, hidden: Tensor, whole: Tensor) -> Tensor:
         """Return the factor by which the hidden layer multiplies all parts: the chord of its
@@ -225,10 +225,10 @@ class VectorLayer:
             return self.mlp.activation(before) / (before + SHIFT)
         return chord(self.mlp.activation, torch.zeros_like(before), before)
 
-    def _normed(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
+    def _normalise(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
         inverse = norm.inverse_sigma(whole)
         normed_parts = norm.linear(parts).mul_(inverse[:, None, None])
-        return self.rules.shared(normed_parts, norm.shift.expand(len(parts), -1))
+        return self.rules.share(normed_parts, norm.shift.expand(len(parts), -1))
 
 
 def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:

@@ -93,28 +93,28 @@ class FastZeroing:
         layer, site = layer_rest.layer, layer_rest.site
         self.structure = site.structure
         self.ending: Ending = end_of_layer(layer, mlp, site.projected)
-        matrix = self.structure.scaled(site.native_maps)
-        self.written: Vectors = Vectors(site.values, matrix)
+        matrix = self.structure.scale_branch(site.native_maps)
+        self.vectors: Vectors = Vectors(site.values, matrix)
         self.constants: list[Tensor] = []
         if folded:
             linear = mlp.norm.linear(-matrix)
-            self.first = [replace(self.written, matrix=linear @ m) for m, _ in mlp.first]
+            self.first = [replace(self.vectors, matrix=linear @ m) for m, _ in mlp.first]
             self.constants = [mlp.norm.shift @ m + bias for m, bias in mlp.first]
-        self.unedited: _Unedited = self._unedited(
+        self.unedited: _Unedited = self._run_unedited(
             self.structure.total(take(site.residual, 1), take(site.projected, 1))
         )
 
-    def _unedited(self, sums: Float[Tensor, "batch target d_model"]) -> _Unedited:
+    def _run_unedited(self, sums: Float[Tensor, "batch target d_model"]) -> _Unedited:
         mlp = self.mlp
-        normed, inverse = self._normed(sums)
+        normed, inverse = self._normalise(sums)
         if inverse is not None:
             first = [_times(mlp.norm.linear(sums), matrix) for matrix, _ in mlp.first]
             pairs = zip(self.constants, first, strict=True)
             products = [torch.addcmul(shift, part, inverse) for shift, part in pairs]
         else:
-            products = first = [self._biased(_times(normed, m), bias) for m, bias in mlp.first]
+            products = first = [self._add_bias(_times(normed, m), bias) for m, bias in mlp.first]
         hidden = mlp.hidden(products)
-        branch = self._biased(_times(hidden, mlp.second[0]), mlp.second[1])
+        branch = self._add_bias(_times(hidden, mlp.second[0]), mlp.second[1])
         outputs = self.ending.outputs(self._stream(sums, normed), branch)
         return _Unedited(sums, normed, first, hidden, branch, outputs)
 
@@ -125,8 +125,8 @@ class FastZeroing:
         distance is zero for pairs that are not in `linked`.
         """
         rows = self.unedited.part(block)
-        moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
-        normed, inverse = self._normed(moved)
+        moved = (rows.sums - block.write(self.vectors, self.weights)).contiguous()
+        normed, inverse = self._normalise(moved)
         change = _times(self._hidden_change(block, rows, normed, inverse), self.mlp.second[0])
         stream = self._stream(moved, normed)
         by_column = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
@@ -153,19 +153,19 @@ class FastZeroing:
             dtype=dtype,
         )
 
-    def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _normalise(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the norm's output z. If the first product is folded into the values, return 1 /
         sigma as well.
         """
         if not self.folded:
             return self.mlp.norm(sums), None
-        return self.mlp.normed(sums, needed=self.structure.output_norm is not None)
+        return self.mlp.normalise(sums, needed=self.structure.output_norm is not None)
 
     def _stream(self, sums: Tensor, normed: Tensor) -> Tensor:
         """Return the residual stream to which the output of the MLP is added."""
         return sums if self.structure.output_norm is None else normed
 
-    def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
+    def _add_bias(self, product: Tensor, bias: Tensor) -> Tensor:
         return product + bias if self.mlp.biased else product
 
 

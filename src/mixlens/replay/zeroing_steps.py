@@ -201,7 +201,7 @@ class Ending:
             unedited,
             distance=distance.name,
             residual_scale=self.residual.residual_scale,
-            branch_scale=self.residual.scaled(ones),
+            branch_scale=self.residual.scale_branch(ones),
             norm=None if norm is None else form,
         )
 

@@ -79,7 +79,7 @@ class _Part:
         optional = {"scores": mixtures.values if keeps_scores else None}
         self._sums = Fetching(self._batch_sums.sums())
         self._columns = Fetching(summaries.columns)
-        self._others = Fetching({k: t.float() for k, t in optional.items() if t is not None})
+        self._optional = Fetching({k: t.float() for k, t in optional.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
         """Return the metadata that all texts of this measure share."""
@@ -103,7 +103,7 @@ class _Part:
             targets=mixtures.targets,
             positions=mixtures.positions,
             summary={"own_share": None, "mean_distance": None, **self._columns.arrays()},
-            scores=self._others.arrays().get("scores"),
+            scores=self._optional.arrays().get("scores"),
         )
 
 
@@ -117,7 +117,7 @@ class BatchUnderway:
         parts: Sequence[_Part],
         deferred: DeferredChecks,
     ) -> None:
-        errors, self._verdicts = deferred.compared()
+        errors, self._verdicts = deferred.compare()
         self._errors = Fetching({"errors": errors})
         self.rows, self.places, self.parts = rows, places, parts
 

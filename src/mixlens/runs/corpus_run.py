@@ -175,7 +175,7 @@ def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callab
 
         yield add
         return
-    with Journal.continued(out / f"journal{suffix}.jsonl") as journal:
+    with Journal.resume(out / f"journal{suffix}.jsonl") as journal:
         yield lambda report: journal.add(str(report["shard"]), report)
 
 

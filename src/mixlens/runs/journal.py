@@ -40,13 +40,13 @@ class Journal:
         self._path = path
 
     @property
-    def done(self) -> Set[str]:
+    def finished(self) -> Set[str]:
         """Return the names of all finished pieces."""
         return self._starts.keys()
 
     @classmethod
     @contextlib.contextmanager
-    def opened(
+    def open(
         cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False
     ) -> Iterator[Journal]:
         """Yield the journal of a run with these settings. An existing journal is continued."""
@@ -65,7 +65,7 @@ class Journal:
 
     @classmethod
     @contextlib.contextmanager
-    def continued(cls, path: Path) -> Iterator[Journal]:
+    def resume(cls, path: Path) -> Iterator[Journal]:
         """Yield the journal in a folder that the caller has already locked."""
         journal = cls(path)
         with open(path, "ab") as file:

@@ -50,7 +50,7 @@ class Lease:
         self._content = _Content(
             _machine(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         )
-        self._done = threading.Event()
+        self._stop = threading.Event()
         self._last = time.monotonic()
         self._lost = False
 
@@ -71,20 +71,20 @@ class Lease:
             )
 
     @contextlib.contextmanager
-    def renewed(self) -> Iterator[Lease]:
+    def renew(self) -> Iterator[Lease]:
         """Renew the lease in the background, and delete it at the end."""
         thread = threading.Thread(target=self._renew, daemon=True)
         thread.start()
         try:
             yield self
         finally:
-            self._done.set()
+            self._stop.set()
             thread.join()
             with contextlib.suppress(MixlensError):  # it expires
                 self.path.unlink(missing_ok=True)
 
     def _renew(self) -> None:
-        while not self._done.wait(BEAT):
+        while not self._stop.wait(BEAT):
             with contextlib.suppress(MixlensError):  # the next one may work
                 if not self.path.exists():
                     self._lost = True
@@ -109,7 +109,7 @@ def acquire_lease(folder: ObjectPath, name: str) -> Iterator[Lease]:
         time.sleep(random.uniform(0.1, 1))
     else:
         raise InvalidInput(f"Several runs are starting in {folder}. Start only one of them.")
-    with lease.renewed():
+    with lease.renew():
         yield lease
 
 

@@ -105,7 +105,7 @@ class Mixtures:
         return self._tensor([len(row) for row in self.sources])
 
     @cached_property
-    def asked(self) -> Tensor:
+    def is_target(self) -> Tensor:
         """Return a mask [text, target], which is True outside padding."""
         return self._range(-2) < self.target_counts[:, None]
 
@@ -113,12 +113,12 @@ class Mixtures:
     def real(self) -> Tensor:
         """Return a mask [text, target, source], which is True for pairs outside padding."""
         sources = self._range(-1) < self.source_counts[:, None]
-        return self.asked[:, :, None] & sources[:, None]
+        return self.is_target[:, :, None] & sources[:, None]
 
     @cached_property
     def target_places(self) -> Tensor:
         """Return the position of each target as a tensor [text, target], with 0 in padding."""
-        return self._padded(self.positions, -2)
+        return self._pad(self.positions, -2)
 
     @cached_property
     def distances(self) -> Tensor:
@@ -129,7 +129,7 @@ class Mixtures:
     def special(self) -> Tensor:
         """Return a mask [text, source], which is True for special tokens."""
         marks = [row.special or (False,) * len(row) for row in self.sources]
-        return self._padded(marks, -1).bool()
+        return self._pad(marks, -1).bool()
 
     @cached_property
     def kinds(self) -> Classes:
@@ -163,7 +163,7 @@ class Mixtures:
 
     def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
         """Return a one-hot encoding of class numbers, with zeros in padding."""
-        numbers = self._padded(rows, axis, fill=count)
+        numbers = self._pad(rows, axis, fill=count)
         return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 
     def _range(self, axis: int) -> Tensor:
@@ -172,7 +172,7 @@ class Mixtures:
     def _tensor(self, numbers: Sequence[int] | np.ndarray) -> Tensor:
         return sent(torch.from_numpy(np.asarray(numbers, np.int64)), self.values.device)
 
-    def _padded(self, rows: Sequence[Sequence[int]], axis: int, fill: int = 0) -> Tensor:
+    def _pad(self, rows: Sequence[Sequence[int]], axis: int, fill: int = 0) -> Tensor:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         padded = np.full((len(rows), int(self.values.shape[axis])), fill, np.int64)
         inside = np.arange(padded.shape[1]) < lengths[:, None]

@@ -52,7 +52,7 @@ def work_through(
 
     Tasks run in this process with `run_here`, or in workers that `start` creates.
     """
-    remaining = {name: task for name, task in tasks.items() if name not in journal.done}
+    remaining = {name: task for name, task in tasks.items() if name not in journal.finished}
     names, before = list(remaining), len(tasks) - len(remaining)
     tell = progress or (lambda done, total, before: None)
     tell(before, len(tasks), before)

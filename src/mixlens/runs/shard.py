@@ -181,12 +181,12 @@ class MeasuredShard:
         underway: list[BatchUnderway] = []
         with self._device, open_session(self._lens.model, restores=False):
             for batch, ready in self._texts.batches:
-                started = self._started(batch, ready)
+                started = self._start(batch, ready)
                 self._read(underway)
                 underway = started
         self._read(underway)
 
-    def _started(self, batch: list[int], ready: Prepared | None = None) -> list[BatchUnderway]:
+    def _start(self, batch: list[int], ready: Prepared | None = None) -> list[BatchUnderway]:
         def attempt(places: list[int]) -> list[BatchUnderway]:
             inputs = ready if places is batch else None
             return [start_measuring(self._lens, self._job, self._texts.rows, places, inputs)]
@@ -225,7 +225,7 @@ class MeasuredShard:
             parts = [[place] for place in batch]
         with self._device:
             for part in parts:
-                self._read(self._started(part))
+                self._read(self._start(part))
 
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:

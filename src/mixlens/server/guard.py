@@ -44,7 +44,9 @@ class Guard:
         self.app = app
         self.hosts: frozenset[str] = frozenset(hosts)
         self.limits = limits
-        self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: tokens, time
+        self._requests: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # address: tokens, time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject a request, or pass it on."""
@@ -56,7 +58,7 @@ class Guard:
         if refused is not None:
             await _refuse(guarded, *refused)
             return
-        await self.app(scope, self._bounded(receive), guarded)
+        await self.app(scope, self._bound(receive), guarded)
 
     @property
     def _too_large(self) -> str:
@@ -85,14 +87,14 @@ class Guard:
         """
         address, now = str((scope.get("client") or ("",))[0]), time.monotonic()
         most = float(self.limits.jobs_per_minute)
-        tokens, before = self._asked.pop(address, (most, now))
+        tokens, before = self._requests.pop(address, (most, now))
         tokens = min(most, tokens + (now - before) * most / 60)
-        self._asked[address] = (tokens - 1 if tokens >= 1 else tokens, now)
-        if len(self._asked) > _ADDRESSES:
-            self._asked.popitem(last=False)
+        self._requests[address] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if len(self._requests) > _ADDRESSES:
+            self._requests.popitem(last=False)
         return tokens >= 1
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _bound(self, receive: Receive) -> Receive:
         received = 0
 
         async def bounded() -> Message:

@@ -73,7 +73,7 @@ class Measuring:
         """Run a job and return the payload as JSON."""
         lens, names = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")
-        inputs = self._given(lens, job.request)
+        inputs = self._read_text(lens, job.request)
         maps: list[MixingMaps] = []
         left_out = {}
         with stopped_in_modules(job):
@@ -82,7 +82,7 @@ class Measuring:
             for number, name in enumerate(names):
                 job.report(0.1 + 0.8 * number / len(names), f"measuring {name}")
                 try:
-                    maps += self._measured(recording, name, job.request["heads"])
+                    maps += self._measure(recording, name, job.request["heads"])
                 except MixlensError as error:
                     left_out[name] = str(error)
         if not maps:
@@ -92,7 +92,7 @@ class Measuring:
         payload = {**payload_of(maps, room=room), "left_out": left_out}
         return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
 
-    def _given(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
+    def _read_text(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
         """Return the text or the pair of texts. Raise an error if a text is too long."""
         texts = [text for text in (request["text"], request["target_text"]) if text is not None]
         for text in texts:
@@ -104,7 +104,7 @@ class Measuring:
                 )
         return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
-    def _measured(self, recording: Any, name: str, heads: bool) -> list[MixingMaps]:
+    def _measure(self, recording: Any, name: str, heads: bool) -> list[MixingMaps]:
         both = (False, True) if heads and list_measures()[name].per_head else (False,)
         every = [measure(name, recording, per_head=each) for each in both]
         return [maps for maps in every if not isinstance(maps, list)]

@@ -216,7 +216,7 @@ def residual_sum(
         if evidence.same(total, branch) or evidence.same(total, stream):
             continue
         for source, residual in residuals:
-            scales = evidence.fitted(total, [residual, branch])
+            scales = evidence.fit(total, [residual, branch])
             if scales is not None:
                 return ObservedSum(total, source, scales[0], scales[1], event, position)
     for total, event, position in later:
@@ -247,7 +247,7 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
         for part in outermost_first(before):
             if part.end < event.start and part.output is not None:
                 if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
-                    summed = evidence.fitted(tensor, [evidence.hidden, part.output])
+                    summed = evidence.fit(tensor, [evidence.hidden, part.output])
                     if summed is not None and _by_token(evidence, event):
                         yield HookPoint(event.path, "in"), tensor
                         break

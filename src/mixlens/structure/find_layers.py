@@ -277,7 +277,7 @@ class Spread(Layout):
         """Return the last item of the layer."""
         return self.steps[-1].module
 
-    def left(self, output: Any, batch: int) -> Tensor:
+    def leave(self, output: Any, batch: int) -> Tensor:
         """Return a copy of the last item's output, because XLM sets padding to zero in place."""
         return first_tensor(output).clone()
 

@@ -96,14 +96,18 @@ class ResidualSum:
     residual_scale: float = 1.0
     branch_scale: float | Tensor = 1.0  # tensor: one factor per channel
 
-    def scaled(self, branch: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+    def scale_branch(
+        self, branch: Float[Tensor, "*rows d_model"]
+    ) -> Float[Tensor, "*rows d_model"]:
         """Multiply the branch by its factor in the sum."""
         factor = self.branch_scale
         if isinstance(factor, Tensor):
             return branch * factor.to(branch)
         return branch if factor == 1.0 else branch * factor
 
-    def own(self, residual: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+    def scale_residual(
+        self, residual: Float[Tensor, "*rows d_model"]
+    ) -> Float[Tensor, "*rows d_model"]:
         """Multiply the residual by its factor in the sum."""
         return residual if self.residual_scale == 1.0 else residual * self.residual_scale
 
@@ -113,7 +117,7 @@ class ResidualSum:
         branch: Float[Tensor, "*rows d_model"],
     ) -> Float[Tensor, "*rows d_model"]:
         """Return the sum of the scaled residual and the scaled branch."""
-        return torch.add(self.scaled(branch), residual, alpha=self.residual_scale)
+        return torch.add(self.scale_branch(branch), residual, alpha=self.residual_scale)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,7 +86,7 @@ class LayerTrace(Run):
 
     def again(self, **edits: Any) -> Run:
         """Re-run the layer with edits. You can replace module outputs (`replaced={path: tensor}`),
-        attention values (`edit_values`) or hidden states (`given`).
+        attention values (`edit_values`) or hidden states (`new_hidden`).
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
@@ -294,7 +294,7 @@ class Evidence:
         slack = max(1e-3, digit) * row_sizes(total)[:, None]
         return bool((error <= self.tolerance * (summands + slack)).all())
 
-    def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
+    def fit(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
         """Fit the coefficients c_k of total = sum_k c_k part_k, and return them.
 
         Return None if no such sum is exact, or if a part has no effect.

@@ -60,10 +60,10 @@ class Layout:
         """Convert a layer call to [batch, tokens, d_model]. The result does not include the call's
         output.
         """
-        (args, kwargs), shape = self.entered(call.args, call.kwargs)
+        (args, kwargs), shape = self.enter(call.args, call.kwargs)
         return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
 
-    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+    def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
         """Convert the arguments to [batch, tokens, d_model], and also return the original shape of
         the hidden states.
         """
@@ -76,7 +76,7 @@ class Layout:
         hidden = hidden_argument(args, kwargs)
         return with_hidden_argument(args, kwargs, self.form(hidden, shape))
 
-    def left(self, output: Any, batch: int) -> Tensor:
+    def leave(self, output: Any, batch: int) -> Tensor:
         """Convert the layer's output to [batch, tokens, d_model] for this batch size."""
         return self.rows(first_tensor(output), batch)
 
@@ -131,7 +131,7 @@ class TwoStreams(Layout):
                 return cls(same, same, second=place) if both else None
         return None
 
-    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+    def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
         """Replace the first stream by the concatenation of both. Also return the length of each
         stream.
         """
@@ -145,7 +145,7 @@ class TwoStreams(Layout):
         first, second = torch.split(args[0], shape, 1)
         return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
 
-    def left(self, output: Any, batch: int) -> Tensor:
+    def leave(self, output: Any, batch: int) -> Tensor:
         """Concatenate the outputs of both streams."""
         return torch.cat(output[:2], 1)
 
@@ -294,7 +294,7 @@ class ArrangedLayer(nn.Module):
         batch, tokens = hidden.shape[:2]
         with layout.running(layer, batch, tokens, self.shape):
             output = layer(*args, **kwargs)
-        rows: Tensor = layout.left(output, len(hidden))
+        rows: Tensor = layout.leave(output, len(hidden))
         return rows
 
 

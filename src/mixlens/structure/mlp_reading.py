@@ -36,7 +36,7 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
     for norm_path, total in sums:
         for event in _parts(evidence, stream, total, after):
             assert event.output is not None
-            scales = evidence.fitted(total, [stream, event.output])
+            scales = evidence.fit(total, [stream, event.output])
             if scales is not None:
                 yield FeedForwardStructure(
                     output=event.path,
@@ -82,7 +82,7 @@ def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...
             assert other.output is not None
             if evidence.same(one.output, other.output):
                 continue
-            if evidence.fitted(total, [stream, one.output, other.output]) is not None:
+            if evidence.fit(total, [stream, one.output, other.output]) is not None:
                 yield one.path, other.path
 
 
@@ -95,14 +95,14 @@ def _steps(
     for part in _parts(evidence, stream, total, after):
         assert part.output is not None
         later = [event for event in after if event.start > part.end]
-        if evidence.fitted(total, [stream, part.output]) is not None:
+        if evidence.fit(total, [stream, part.output]) is not None:
             yield (part.path,)
         elif most > 1:
             for event in later:
                 summed = event.inputs[0] if event.inputs else None
                 if summed is None or summed.shape != total.shape or evidence.same(summed, stream):
                     continue
-                if evidence.fitted(summed, [stream, part.output]) is not None:
+                if evidence.fit(summed, [stream, part.output]) is not None:
                     for rest in _steps(evidence, summed, total, later, most - 1):
                         yield part.path, *rest
                     break
@@ -153,7 +153,7 @@ def parallel(
             continue
         if event.inputs and evidence.same(event.inputs[0], event.output):
             continue
-        scales = evidence.fitted(evidence.output, [stream, branch, event.output])
+        scales = evidence.fit(evidence.output, [stream, branch, event.output])
         if scales is not None and _unmoved(evidence, event, site.output_projection):
             feed_forward = FeedForwardStructure(output=event.path, branch_scale=scales[2])
             structure = replace(

@@ -50,19 +50,19 @@ class LinearisedNorm:
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Apply the norm to vectors, each with its own sigma."""
         if not self.scaled:
-            return self._shifted(self.linear(vectors))
+            return self._shift(self.linear(vectors))
         width = [vectors.shape[-1]]
         if self.centred:
             return F.layer_norm(vectors, width, self.gain, self.shift, self.epsilon)
-        return self._shifted(F.rms_norm(vectors, width, self.gain, self.epsilon))
+        return self._shift(F.rms_norm(vectors, width, self.gain, self.epsilon))
 
     def with_inverse(
         self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
     ) -> Float[Tensor, "*rows d_model"]:
         """Apply the norm with a fixed 1 / sigma."""
-        return self._shifted(self.linear(vectors) * inverse[..., None])
+        return self._shift(self.linear(vectors) * inverse[..., None])
 
-    def applied(
+    def apply(
         self, vectors: Float[Tensor, "*rows d_model"]
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows"]]:
         """Return the result for each vector, and its 1 / sigma."""
@@ -75,7 +75,7 @@ class LinearisedNorm:
         inverse = self.inverse_sigma(vectors)
         return self.with_inverse(vectors, inverse), inverse
 
-    def _shifted(self, vectors: Tensor) -> Tensor:
+    def _shift(self, vectors: Tensor) -> Tensor:
         return vectors + self.shift if self.shifted else vectors
 
     def to(self, like: Tensor) -> LinearisedNorm:

@@ -308,7 +308,7 @@ def template_limits(characters: int) -> Iterator[None]:
     """
     watch = _Watch(time.monotonic() + SECONDS, characters)
     before = sys.gettrace()
-    sys.settrace(watch.called)
+    sys.settrace(watch.trace)
     try:
         yield
     except _Stop as stop:
@@ -321,9 +321,9 @@ class _Watch:
     def __init__(self, deadline: float, characters: int) -> None:
         self._deadline = deadline
         self._characters = characters
-        self._left = characters
+        self._remaining = characters
 
-    def called(self, frame: FrameType, event: str, value: Any) -> Any:
+    def trace(self, frame: FrameType, event: str, value: Any) -> Any:
         """Trace all calls, and the lines of templates and of Jinja's runtime."""
         self._require_time()
         file = frame.f_code.co_filename
@@ -338,8 +338,8 @@ class _Watch:
         """
         self._require_time()
         if event == "return" and isinstance(value, str):
-            self._left -= len(value)
-            self._require_short(self._left)
+            self._remaining -= len(value)
+            self._require_short(self._remaining)
         return self._in_template
 
     def _in_runtime(self, frame: FrameType, event: str, value: Any) -> Any:

@@ -183,7 +183,7 @@ def _join_answer(
         )
     first, last = inside[0], inside[-1]
     row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
-    return (ids[: last + 1], prompt.divided(row)), first
+    return (ids[: last + 1], prompt.divide(row)), first
 
 
 def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:

@@ -61,11 +61,11 @@ class MediaPrompt(Prompt):
         """Return the character span of the placeholder of each image and audio clip, if known."""
         return [(each.name, *each.placeholder) for each in self.spans if each.placeholder]
 
-    def divided(self, row: TokenRow) -> TokenRow:
+    def divide(self, row: TokenRow) -> TokenRow:
         """Divide a sequence that begins with this prompt into the segments of the prompt. Each
         image and audio clip is a separate segment.
         """
-        return overlay_media(super().divided(row), self.spans)
+        return overlay_media(super().divide(row), self.spans)
 
 
 def has_media(prompt: Any) -> bool:
@@ -112,7 +112,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) 
         TEXT if isinstance(inputs, Mapping) else CHAT,
     )
     prompt = MediaPrompt(tuple(ids[0].tolist()), row, specially, name, turns, tensors, spans)
-    return replace(prompt, row=prompt.divided(row))
+    return replace(prompt, row=prompt.divide(row))
 
 
 def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
@@ -178,7 +178,7 @@ def _from_tensors(
     plain = token_row(tokenizer, numbers)
     ((row, spans),) = locate_media(model.config, ids, [plain], tensors, processor)
     prompt = MediaPrompt(tuple(numbers), row, False, TEXT, None, tensors, tuple(spans))
-    return replace(prompt, row=prompt.divided(row))
+    return replace(prompt, row=prompt.divide(row))
 
 
 def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:

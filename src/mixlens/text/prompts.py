@@ -41,7 +41,7 @@ class Prompt:
     # which of the passed token ids are tokens of the prompt
     mask: tuple[bool, ...] | None = field(default=None, kw_only=True)
 
-    def divided(self, row: TokenRow) -> TokenRow:
+    def divide(self, row: TokenRow) -> TokenRow:
         """Return a sequence that begins with this prompt, divided into the segments of the
         prompt.
         """
@@ -76,7 +76,7 @@ def prompt_of(tokenizer: Any, inputs: Given) -> Prompt:
     ids, offsets = tokenise_prompt(tokenizer, text, specially=not chat)
     row = token_row(tokenizer, ids, text, offsets)
     prompt = Prompt(tuple(ids), row, not chat, CHAT if chat else PROMPT, turns)
-    return replace(prompt, row=prompt.divided(row))
+    return replace(prompt, row=prompt.divide(row))
 
 
 def tokenise_prompt(
@@ -138,4 +138,4 @@ def _from_ids(tokenizer: Any, inputs: Mapping[str, Any]) -> Prompt:
     row = token_row(tokenizer, numbers.tolist())
     is_real = tuple(mask[0].bool().tolist())
     prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False, mask=is_real)
-    return replace(prompt, row=prompt.divided(row))
+    return replace(prompt, row=prompt.divide(row))

@@ -89,19 +89,19 @@ class _Reasoned:
         self.reasoning = [place for place in targets[0] if ends[place] <= thought]
         self.answer = [place for place in targets[0] if ends[place] > last]
         self.ids: list[int] = self.recording.inputs["input_ids"][0].tolist()
-        self.wanted = [produced[0].ids[place] for place in self.answer]
+        self.answer_ids = [produced[0].ids[place] for place in self.answer]
         tokens = self.recording.source_tokens(None, 0)
         self.length = targets[0][0] + 1
         assert tokens.offsets is not None
         assert tokens.text is not None
         words = [tokens.text[a:b].strip() for a, b in tokens.offsets[: self.length]]
-        self.counted = [i for i, word in enumerate(words) if i and word and word not in _MARKS]
+        self.word_places = [i for i, word in enumerate(words) if i and word and word not in _MARKS]
         offsets = tokens.offsets[: self.length]
         self.documents = [_cover(offsets, span) for span in example.documents]
         gold = {token for span in example.needles for token in _cover(offsets, span)}
-        self.needles = sorted(gold & set(self.counted))
+        self.needles = sorted(gold & set(self.word_places))
         self.seconds, logits = _forward(case.lens.model, self.ids)
-        self.counts = logits[self.answer].argmax(-1).tolist() == self.wanted
+        self.counts = logits[self.answer].argmax(-1).tolist() == self.answer_ids
 
 
 def _cover(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> list[int]:
@@ -132,7 +132,7 @@ def observe(case: Case, method: str) -> dict[str, float]:
     scores = np.array(scores[: prompt.length], np.float64)
     scores[0] = 0.0  # the attention sink
     numbers = recovery(
-        scores, prompt.documents, prompt.example.evidence, prompt.needles, prompt.counted
+        scores, prompt.documents, prompt.example.evidence, prompt.needles, prompt.word_places
     )
     return {
         "tokens": numbers.token_recovery,

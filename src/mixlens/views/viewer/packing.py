@@ -151,7 +151,7 @@ class Room:
         remaining = room - min(layers, MOST_BYTES)
         self._each_of_heads = remaining / max(head_weights, 1) if room > ALL_BYTES else 0
 
-    def packed(self, scores: np.ndarray) -> dict[str, Any]:
+    def pack(self, scores: np.ndarray) -> dict[str, Any]:
         """Encode per-layer maps. If the full maps do not fit, store only their largest entries."""
         if self.whole:
             return whole(scores)

@@ -293,7 +293,7 @@ def _entry(
         "own_share": layers.facts.residual_included,
         "reading": _first_depth(layers, aggregated),
         "warnings": _warnings(layers),
-        "scores": budget.packed(layers.scores),
+        "scores": budget.pack(layers.scores),
         "totals": packing.totals(layers.scores),
         "heads": packed_heads,
         "joined": None
@@ -304,7 +304,7 @@ def _entry(
             "normalise": layers.rollout_normalised,
             "own_share": aggregated.facts.residual_included,
             "warnings": _warnings(aggregated),
-            "scores": budget.packed(aggregated.scores),
+            "scores": budget.pack(aggregated.scores),
             "totals": packing.totals(aggregated.scores),
         },
         "notes": notes,

@@ -45,7 +45,7 @@ class Viewer(anywidget.AnyWidget):
         ]
         super().__init__(
             _esm=f"{built()}\nexport default {{ render: mixlensViewer.render }};",
-            payload=self._measured(text, names, heads=False),
+            payload=self._measure(text, names, heads=False),
             choices={
                 "models": [{"name": "", "pairs": not isinstance(text, str)}],
                 "measures": about,
@@ -53,7 +53,7 @@ class Viewer(anywidget.AnyWidget):
         )
         self.observe(self._answer, names="job")
 
-    def _measured(self, text: Any, names: Any, *, heads: bool) -> dict[str, Any]:
+    def _measure(self, text: Any, names: Any, *, heads: bool) -> dict[str, Any]:
         maps: list[MixingMaps] = [self._lens.measure(name, text) for name in names]
         if heads:
             specs = ready_measures()
@@ -66,7 +66,7 @@ class Viewer(anywidget.AnyWidget):
         second = job.get("target_text")
         text = job["text"] if second is None else (job["text"], second)
         try:
-            maps = self._measured(text, job["measures"], heads=job["heads"])
+            maps = self._measure(text, job["measures"], heads=job["heads"])
             self.answer = {"number": job["number"], "payload": maps}
         except MixlensError as error:
             self.answer = {"number": job["number"], "error": str(error)}
