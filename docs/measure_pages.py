@@ -113,7 +113,7 @@ def facts(spec: Spec) -> str:
         rows["few targets of a long text"] = (
             "without full maps" if spec.row_by_row else "from full maps"
         )
-    rows["limitations"] = f"It {spec.blind_spots}."
+    rows["limitations"] = f"It {spec.limitations}."
     rows["options"] = ", ".join(f"`{option.name}={option.default!r}`" for option in spec.options)
     rows["reference"] = spec.citation
     lines = [f"| {name} | {said.replace('|', '∣')} |" for name, said in rows.items() if said]

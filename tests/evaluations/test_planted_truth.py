@@ -179,7 +179,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_measure_that_goes_wrong_has_a_reason() -> None:
-    assert all(spec.blind_spots for spec in list_measures().values())
+    assert all(spec.limitations for spec in list_measures().values())
 
 
 def test_a_page_without_markers_is_refused() -> None:

@@ -66,5 +66,6 @@ def _fields(spec: Spec, width: int) -> list[str]:
 
 
 def _as_dict(spec: Spec) -> dict[str, Any]:
-    """Return a spec as JSON values."""
-    return {key: value for key, value in dataclasses.asdict(spec).items() if not callable(value)}
+    """Return a spec as JSON values, with the limitations also under their former name."""
+    fields = dataclasses.asdict(spec) | {"blind_spots": spec.limitations}
+    return {key: value for key, value in fields.items() if not callable(value)}

@@ -4,6 +4,8 @@ the functions of a measure.
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -41,6 +43,7 @@ class Sizes:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the measure
 
 
+_RENAMED = "`Spec.blind_spots` is now called `limitations`. Pass `limitations=`."
 GIVES = ("maps", "rows", "row", "graph")
 READS = ("attention", "output", "gradient")
 SPLITS = (None, "projection", "block")
@@ -150,8 +153,8 @@ class Spec:
     rollout_residual: float | None = None
     rollout_normalised: bool = True
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
-    # Its strengths and limitations, as a predicate: "`name` <blind_spots>."
-    blind_spots: str = ""
+    # Its strengths and limitations, as a predicate: "`name` <limitations>."
+    limitations: str = ""
     # Peak memory of one text beyond recording, weights and scores, in numbers (not bytes).
     memory: Callable[[Sizes], float] | None = field(default=None, repr=False)
     # Options for a fast answer, if the defaults take minutes (`compare`, `benchmark`).
@@ -182,6 +185,12 @@ class Spec:
             raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 
     @property
+    def blind_spots(self) -> str:
+        """Return `limitations`, of which this is the former name."""
+        warnings.warn(_RENAMED, DeprecationWarning, stacklevel=2)
+        return self.limitations
+
+    @property
     def explains_of_answer(self) -> str:
         """Return the default of the option `of` for a whole answer: its log-probability, or the sum
         of its logits if the measure splits logits.
@@ -192,6 +201,24 @@ class Spec:
     def with_options(self, options: tuple[Option, ...]) -> Spec:
         """Return the same description with the options of the measure filled in."""
         return replace(self, options=options)
+
+
+def _accept_blind_spots(initialise: Callable[..., None]) -> Callable[..., None]:
+    """Return the constructor of `Spec` that also accepts `blind_spots`, for existing measures."""
+
+    @functools.wraps(initialise)
+    def accept(self: Spec, **fields: Any) -> None:
+        if "blind_spots" in fields:
+            if "limitations" in fields:
+                raise InvalidInput(f"limitations and blind_spots were both passed. {_RENAMED}")
+            warnings.warn(_RENAMED, DeprecationWarning, stacklevel=2)
+            fields["limitations"] = fields.pop("blind_spots")
+        initialise(self, **fields)
+
+    return accept
+
+
+Spec.__init__ = _accept_blind_spots(Spec.__init__)  # type: ignore[method-assign]
 
 
 @runtime_checkable

@@ -175,7 +175,7 @@ def table() -> str:
             f"| `{name}` | {int(verdicts.sum())} of {len(verdicts)} | {' | '.join(cells)} |"
         )
     specs = ready_measures().items()
-    why = [list_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
+    why = [list_item(f"`{name}` {spec.limitations}.") for name, spec in specs if spec.limitations]
     planted = [list_item(f"**{case.name}**: {case.planted}.") for case in every_case]
     return "\n".join(
         [*lines, "", "## Limitations of each measure", "", *why, "", "## Examples", "", *planted]

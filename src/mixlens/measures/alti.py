@@ -65,7 +65,7 @@ SPEC = Spec(
     splits="block",
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "decomposes the output of the attention block and does not see that the MLP erases a"
         " source. If content is copied through several tokens, the intermediate tokens rank above"
         " the original source. A token that only changes the attention weights, as in a counting"

@@ -56,7 +56,7 @@ SPEC = Spec(
     explains_by_default="logit",
     gives="rows",
     one_row="sum",
-    blind_spots=(
+    limitations=(
         "splits the update of each attention block and propagates it down with ALTI's scores,"
         " which have no sign and leave out the MLPs. The MLPs' contributions to the logit belong to"
         " no token. If content is copied through several tokens, the intermediate tokens rank above"

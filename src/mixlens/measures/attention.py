@@ -31,7 +31,7 @@ SPEC = Spec(
     rollout_residual=0.5,
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "shows where a head attends, not which vectors it adds. The identity in the rollout gives"
         " an intermediate token the same score as the source, and after several hops a higher one"
     ),

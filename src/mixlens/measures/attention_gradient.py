@@ -61,7 +61,7 @@ SPEC = Spec(
     explains_by_default="logit",
     rollout_normalised=False,
     rollout_adds_identity=True,
-    blind_spots=(
+    limitations=(
         "follows attention links only, weighted by the effect of each weight on the output. Links"
         " with a negative product are dropped, and the residual stream counts as a full identity."
         " An MLP lookup has the same slope for all its inputs, decisive or not. If content is"

@@ -40,7 +40,7 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "accounts for values that are zero or cancel each other, but not for norms and the MLP."
         " Two values that cancel both count as sources. Without the residual stream, an"
         " intermediate token has no content of its own. If a token attends only to the start token"

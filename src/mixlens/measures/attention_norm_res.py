@@ -43,7 +43,7 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "is like `attention_norm`, but includes the residual stream. If content is copied through"
         " several tokens, the intermediate tokens rank above the original source"
     ),

@@ -49,7 +49,7 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "accounts for the layer norm, but not for the MLP, and gives full scores to two sources"
         " that cancel. If content is copied through several tokens, the intermediate tokens rank"
         " above the original source"

@@ -45,7 +45,7 @@ SPEC = Spec(
     explains_embedding=True,
     reads="output",
     gives="row",
-    blind_spots=(
+    limitations=(
         "is right if a single token decides, and wrong if another token can replace the one that"
         " is removed. The replacement is a word too, so a model that counts words or looks them up"
         " reacts to the replacement itself"

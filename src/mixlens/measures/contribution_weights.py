@@ -50,7 +50,7 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "accounts for the direction of a value, but neither for the residual stream nor for the"
         " rest of the layer. If values cancel, scores are large and have both signs. A token that"
         " only changes the attention weights, as in a counting program, adds no vector and gets a"

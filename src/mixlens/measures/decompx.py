@@ -47,7 +47,7 @@ SPEC = Spec(
     facts=Facts(residual_included=True, reaches_input=True),
     splits="block",
     sites=(AttentionKind.SELF,),
-    blind_spots=(
+    limitations=(
         "propagates vectors with attention weights, norms and activation slopes held fixed, so it"
         " misses tokens that change these. Two vectors that cancel look important. A vector that"
         " was added to the state counts, even if the output does not read it"

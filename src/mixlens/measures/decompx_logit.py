@@ -60,7 +60,7 @@ SPEC = Spec(
     explains_output=True,
     explains_by_default="logit",
     gives="row",
-    blind_spots=(
+    limitations=(
         "propagates vectors with attention weights, norms and activation slopes held fixed, so a"
         " token that only changes the attention weights gets a score of zero"
     ),

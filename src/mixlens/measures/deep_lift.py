@@ -52,7 +52,7 @@ SPEC = Spec(
     explains_embedding=True,
     reads="output",
     gives="rows",
-    blind_spots=(
+    limitations=(
         "propagates the difference from an empty text through every operation up to the output. A"
         " token that changes the attention weights, such as an intermediate token, counts as much"
         " as the token whose content is copied"

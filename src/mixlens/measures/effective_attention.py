@@ -57,7 +57,7 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     within_blocks=True,
-    blind_spots=(
+    limitations=(
         "removes attention weights that have no effect on a head's output (zero values, null"
         " space). It misses that heads can cancel each other, and everything in the layer after the"
         " heads. It leaves out the residual stream. If a token attends only to the start token in"

@@ -72,7 +72,7 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     per_head=True,
     row_by_row=True,
-    blind_spots=(
+    limitations=(
         "scores the vector of each head by how far it points in the direction of the sum. The"
         " scores are normalised within one block, so they do not show that the MLP erases a source."
         " If content is copied through several tokens, the intermediate tokens rank above the"

@@ -49,7 +49,7 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     rollout_normalised=False,
     row_by_row=True,
-    blind_spots=(
+    limitations=(
         "accounts for both norms, but not for the MLP between them, and gives full scores to two"
         " sources that cancel"
     ),

@@ -36,7 +36,7 @@ SPEC = Spec(
     explains_embedding=True,
     reads="gradient",
     gives="rows",
-    blind_spots=(
+    limitations=(
         "measures the effect of a small change, not the current content of the target. A marker"
         " gets a high score because a word in its place would add content, and an intermediate"
         " token because scaling it up would shrink the content that it has copied. An MLP lookup,"

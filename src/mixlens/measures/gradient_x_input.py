@@ -36,7 +36,7 @@ SPEC = Spec(
     explains_embedding=True,
     reads="gradient",
     gives="rows",
-    blind_spots=(
+    limitations=(
         "misses changes along an embedding in a pre-norm model, because the norm removes its"
         " length. After any norm, the copied and the original content of an intermediate token get"
         " the same weight with opposite signs. An MLP lookup has the same slope for all its"

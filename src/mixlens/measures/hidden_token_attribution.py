@@ -46,7 +46,7 @@ SPEC = Spec(
     ),
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True, reaches_input=True),
-    blind_spots=(
+    limitations=(
         "has the limitations of `gradient_norm`, and also counts sources whose effect depends only"
         " on their position, not on the word"
     ),

@@ -68,7 +68,7 @@ SPEC = Spec(
     explains_embedding=True,
     reads="output",
     gives="rows",
-    blind_spots=(
+    limitations=(
         "follows a path from zero on which a pre-norm model hardly changes, because the norm"
         " removes the length of an embedding. Norms give a negative score to the content that an"
         " intermediate token does not pass on. The path leads through texts on which a lookup or a"

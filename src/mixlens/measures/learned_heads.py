@@ -33,7 +33,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     per_head=True,
     row_by_row=True,
-    blind_spots=(
+    limitations=(
         "knows which heads matter on average over the prompts of the fit, not in this text"
     ),
     memory=lambda sizes: (

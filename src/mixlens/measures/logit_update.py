@@ -43,7 +43,7 @@ SPEC = Spec(
     explains_by_default="logit",
     gives="rows",
     one_row="sum",
-    blind_spots=(
+    limitations=(
         "sees the direct contributions of attention to the explained token. It misses tokens that"
         " reach it through an intermediate token, and all contributions of MLPs"
     ),

@@ -28,7 +28,7 @@ SPEC = Spec(
     cost="1 forward pass",
     facts=Facts(),
     baseline=True,
-    blind_spots="is right only by chance",
+    limitations="is right only by chance",
     memory=lambda sizes: sizes.targets**2,
 )
 

@@ -68,7 +68,7 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     row_by_row=True,
-    blind_spots=(
+    limitations=(
         "removes one value at a time, through the whole layer, so two values that cancel look"
         " important. It leaves out the residual stream. If a token attends only to the start token"
         " in some layer, its earlier content is lost. A value that reached the state counts, even"

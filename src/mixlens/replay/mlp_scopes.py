@@ -52,7 +52,7 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
         facts=Facts(residual_included=True),
         splits="block",
         sites=(AttentionKind.SELF,),
-        blind_spots=(
+        limitations=(
             "uses one slope of the activation for all sources together, so two sources that cancel"
             f" in the MLP still look important{also}"
         ),
