@@ -759,8 +759,10 @@ class Lens:
             if isinstance(given, Recording):
                 recording = given
             else:
-                rows = target is not None and by_rows(only, aggregate)
-                recording = self.record(given, targets=target if rows else None, site=site)
+                is_single_target = target is not None and by_rows(only, aggregate)
+                recording = self.record(
+                    given, targets=target if is_single_target else None, site=site
+                )
             return compare(
                 recording,
                 target,

@@ -70,15 +70,16 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
     lens, inputs, before = Lens(model), _inputs(model), _state(model)
     recording = lens.record(inputs)
     whole = measure_all_sites(name, recording, options)
-    for site, rows in whole.items():
-        check_maps(spec_of(name), recording, site, rows)
+    for site, text_maps in whole.items():
+        check_maps(spec_of(name), recording, site, text_maps)
     require_same(name, whole, measure_all_sites(name, recording, options), "in a second call", 0.0)
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
     needed = measure_all_sites(name, record(lens, inputs, **how, measures=[name]), options)
     require_same(name, whole, needed, "if only the declared inputs are recorded")
     flipped = lens.record({key: value.flip(0) for key, value in inputs.items()})
     backwards = {
-        site: rows[::-1] for site, rows in measure_all_sites(name, flipped, options).items()
+        site: text_maps[::-1]
+        for site, text_maps in measure_all_sites(name, flipped, options).items()
     }
     require_same(name, whole, backwards, "in a batch of a different order")
     for side in ("left", "right"):
@@ -100,18 +101,18 @@ def measure_all_sites(
     """
     spec = spec_of(name)
     arguments = {**spec.least, **fixed_output(spec, recording), **(options or {}), **selection}
-    rows, refused = {}, []
+    maps_of_site, refused = {}, []
     # One set of scores describes the whole model: the first attention is enough.
     for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
         try:
             maps = measure(name, recording, site=site, **arguments)
-            rows[site] = maps if isinstance(maps, list) else [maps]
+            maps_of_site[site] = maps if isinstance(maps, list) else [maps]
         except (UnsupportedModel, InvalidInput) as error:
             require_reason(error)
             refused.append(error)
-    if not rows:
+    if not maps_of_site:
         raise refused[0]
-    return rows
+    return maps_of_site
 
 
 def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
@@ -129,15 +130,15 @@ def require_reason(error: Exception) -> None:
     assert len(str(error)) > 20, f"{error!r} gives no reason"
 
 
-def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMaps]) -> None:
+def check_maps(spec: Spec, recording: Recording, site: str, text_maps: list[MixingMaps]) -> None:
     """Check shapes, labels and properties of the maps of every text, and that they can be saved and
     loaded.
     """
-    assert len(rows) == recording.batch, f"{len(rows)} maps for {recording.batch} texts"
+    assert len(text_maps) == recording.batch, f"{len(text_maps)} maps for {recording.batch} texts"
     attention = recording.structure.site(site)
-    for row, maps in enumerate(rows):
-        targets = recording.target_tokens(site, row)
-        assert maps.source_tokens == recording.source_tokens(site, row).labels, "wrong sources"
+    for text, maps in enumerate(text_maps):
+        targets = recording.target_tokens(site, text)
+        assert maps.source_tokens == recording.source_tokens(site, text).labels, "wrong sources"
         assert np.isfinite(maps.scores).all(), "scores are not finite"
         if spec.gives == "maps":
             expected = (len(recording.layers(site)), len(targets), len(maps.source_tokens))
@@ -154,8 +155,10 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
             least = -1e-6 * np.abs(maps.scores).max()
             assert (maps.scores >= least).all(), "scores are negative, but SPEC.facts excludes it"
     with tempfile.TemporaryDirectory() as folder:
-        rows[0].save(Path(folder) / "maps")
-        assert mixlens.load(Path(folder) / "maps") == rows[0], "maps change when saved and loaded"
+        text_maps[0].save(Path(folder) / "maps")
+        assert mixlens.load(Path(folder) / "maps") == text_maps[0], (
+            "maps change when saved and loaded"
+        )
 
 
 def require_same(
@@ -184,8 +187,8 @@ def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[
         return
     for site in whole:
         part = measure_all_sites(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
-        rows = whole[site][0].at(layers=[-1], targets=[1, -1])
-        difference = largest_difference(rows, part)
+        expected = whole[site][0].at(layers=[-1], targets=[1, -1])
+        difference = largest_difference(expected, part)
         assert difference <= spec.rounding, f"targets= changes scores by {difference:.1e} ({site})"
 
 

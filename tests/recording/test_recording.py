@@ -377,7 +377,7 @@ def test_an_argument_that_is_broadcast_in_this_batch_serves_every_row() -> None:
     hidden, shared, own = torch.randn(2, 3, 4), torch.randn(1, 2, 3, 3), torch.randn(2, 2, 3, 3)
     axes = (BatchAxis(0, 1),) * 3
     call = LayerCall("", torch.nn.Identity(), (hidden, shared, own), {})
-    args, _ = rerun.repeat_arguments(call, (axes, {}), row=1, copies=3)
+    args, _ = rerun.repeat_arguments(call, (axes, {}), text=1, copies=3)
     assert torch.equal(args[0], hidden[1].expand(3, -1, -1))
     assert torch.equal(args[1], shared)
     assert torch.equal(args[2], own[1].expand(3, -1, -1, -1))

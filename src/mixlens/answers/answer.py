@@ -245,11 +245,11 @@ class Answer:
             raise InvalidInput(
                 f"{scores.name} scores only documents. Choose a measure: {self._measures()}."
             )
-        row = np.abs(self._row(scores, sentence, word))
+        source_scores = np.abs(self._row(scores, sentence, word))
         totals: dict[str, float] = {}
         for kind in _KIND_ORDER:
             places = [i for i, method_scores in enumerate(self.kinds) if method_scores == kind]
-            if kind == OWN_WORDS and word is None and not row[places].any():
+            if kind == OWN_WORDS and word is None and not source_scores[places].any():
                 tokens = scores.values
                 if sentence is not None:
                     own_part = _numbered(self.sentences, sentence, "sentence")
@@ -258,7 +258,7 @@ class Answer:
                     continue
             if places:
                 name = "documents" if kind == DOCUMENT else kind
-                totals[name] = float(row[places].sum())
+                totals[name] = float(source_scores[places].sum())
         return totals
 
     def agreement(self) -> list[MethodAgreement]:
@@ -378,8 +378,8 @@ class Answer:
             raise InvalidInput("sentence and word are mutually exclusive. Pass one of them.")
         if sentence is not None:
             _numbered(self.sentences, sentence, "sentence")
-            row: np.ndarray = scores.parts[range(len(self.sentences))[sentence]]
-            return row
+            source_scores: np.ndarray = scores.parts[range(len(self.sentences))[sentence]]
+            return source_scores
         if word is None:
             whole: np.ndarray = scores.parts[-1]
             return whole
@@ -404,7 +404,7 @@ class Answer:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
         passages = self._levels[by]
         scores = self._find_scores(method)
-        row = self._row(scores, sentence, word).astype(np.float64)
+        source_scores = self._row(scores, sentence, word).astype(np.float64)
         if scores.removes and by not in self._removed_levels:
             raise InvalidInput(
                 f"{scores.name} removed whole {self._removed_levels[-1]}. Pass"
@@ -412,7 +412,7 @@ class Answer:
             )
         owner = self._owner_of_units(passages) if scores.removes else self.owners[by]
         inside = owner >= 0
-        return passages, np.bincount(owner[inside], row[inside], len(passages))
+        return passages, np.bincount(owner[inside], source_scores[inside], len(passages))
 
     def _owner_of_units(self, passages: Sequence[PromptPart]) -> np.ndarray:
         if passages is self.units:

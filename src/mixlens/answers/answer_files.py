@@ -143,8 +143,8 @@ def _method(saved: Any, arrays: Any) -> MethodScores:
 def _require_shapes(answer: Answer) -> None:
     if not answer.methods or not answer.passages or not answer.sentences:
         raise ValueError("it lacks methods, passages or sentences")
-    for row in (answer.source_row, answer.target_row):
-        if row.text is None or row.offsets is None:
+    for tokens in (answer.source_row, answer.target_row):
+        if tokens.text is None or tokens.offsets is None:
             raise ValueError("it lacks the text or the character offsets of the tokens")
     documents = [part for part in answer.parts if part.kind == DOCUMENT]
     inside = [

@@ -38,20 +38,20 @@ def answer_of_maps(candidates: Sequence[MixingMaps]) -> Answer | None:
     maps = [each for each in candidates if not each.per_head]
     if not maps or not all(_explains_answer(each, maps[0]) for each in maps):
         return None
-    row, positions = maps[0].target_row, maps[0].target_positions
+    target_tokens, positions = maps[0].target_row, maps[0].target_positions
     source_row = maps[0].source_row
     parts = _parts(source_row)
-    assert row.text is not None
-    assert row.offsets is not None
-    shift = max([0, *(stop for _, stop in row.offsets[: positions[0]])])
-    end = max(row.offsets[place][1] for place in positions)
-    text = row.text[shift:end]
+    assert target_tokens.text is not None
+    assert target_tokens.offsets is not None
+    shift = max([0, *(stop for _, stop in target_tokens.offsets[: positions[0]])])
+    end = max(target_tokens.offsets[place][1] for place in positions)
+    text = target_tokens.text[shift:end]
     if parts is None or not text.strip():
         return None
     assert source_row.text is not None
     last = positions[-1] + 1
-    offsets = tuple((a - shift, b - shift) for a, b in row.offsets[positions[0] : last])
-    target_row = TokenRow(row.labels[positions[0] : last], text, offsets)
+    offsets = tuple((a - shift, b - shift) for a, b in target_tokens.offsets[positions[0] : last])
+    target_row = TokenRow(target_tokens.labels[positions[0] : last], text, offsets)
     prompt = source_row.text[: max(part.stop for part in parts)]
     sentences = split_sentences(text, offsets)
     return Answer(
@@ -60,7 +60,7 @@ def answer_of_maps(candidates: Sequence[MixingMaps]) -> Answer | None:
         parts=tuple(parts),
         passages=tuple(split_documents(prompt, parts)),
         sentences=sentences,
-        words=split_words(row, positions, text, shift),
+        words=split_words(target_tokens, positions, text, shift),
         methods={
             str(method_maps.provenance["measure"]): _scores(method_maps, sentences)
             for method_maps in maps
@@ -80,15 +80,15 @@ def _scores(maps: MixingMaps, sentences: Sequence[AnswerPart]) -> MethodScores:
 
 def _explains_answer(maps: MixingMaps, first: MixingMaps) -> bool:
     places = list(maps.target_positions)
-    rows = (maps.source_row, maps.target_row)
+    token_rows = (maps.source_row, maps.target_row)
     return (
         maps.provenance.get("target_names") == "the token produced"
         and not maps.provenance.get("steps")
-        and all(row.text is not None and row.offsets is not None for row in rows)
+        and all(tokens.text is not None and tokens.offsets is not None for tokens in token_rows)
         and maps.source_row.segments is not None
         and bool(places)
         and places == list(range(places[0], places[-1] + 1))
-        and (*rows, maps.target_positions)
+        and (*token_rows, maps.target_positions)
         == (first.source_row, first.target_row, first.target_positions)
     )
 

@@ -122,12 +122,12 @@ def _of_recording(
         )
     ids = tuple(recording.inputs["input_ids"][0].tolist())
     first, stack = recording.structure.calls[0][0].name, recording.last_stack.name
-    row, start = recording.tokens[first][0], None
+    token_row, start = recording.tokens[first][0], None
     if first == stack:
         end = places[0] + 1
-        ids, row = ids[:end], _cut(row, end)
+        ids, token_row = ids[:end], _cut(token_row, end)
     else:
-        ids = ids[: len(row)]
+        ids = ids[: len(token_row)]
         start = int(recording.inputs["decoder_input_ids"][0, 0])
     answer_ids = tuple(produced[place] for place in places)
     labels = tuple(tokens.labels[place] for place in places)
@@ -135,7 +135,7 @@ def _of_recording(
     if recording.answer and tokens.offsets is not None:
         shift = max(tokens.offsets[place][1] for place in places) - len(text)
         offsets = tuple((a - shift, b - shift) for a, b in map(tokens.offsets.__getitem__, places))
-    return AnsweredPrompt(ids, row, answer_ids, labels, text, start, offsets)
+    return AnsweredPrompt(ids, token_row, answer_ids, labels, text, start, offsets)
 
 
 def require_words_alone(recording: Recording, method: str) -> None:

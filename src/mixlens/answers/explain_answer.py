@@ -68,8 +68,8 @@ def explain_answer(
     names = names or (default_method(recording, site),)
     assert recording.produced is not None  # it is a continuation
     assert recording.targets is not None
-    row, positions = recording.produced[0].tokens, recording.targets[0]
-    target_row = _answer_row(row, positions, shift)
+    produced_tokens, positions = recording.produced[0].tokens, recording.targets[0]
+    target_row = _answer_row(produced_tokens, positions, shift)
     assert target_row.offsets is not None
     sentences = split_sentences(text, target_row.offsets)
     with open_session(lens.model, restores=False):
@@ -80,7 +80,7 @@ def explain_answer(
         parts=prompt.parts,
         passages=tuple(passages),
         sentences=sentences,
-        words=split_words(row, positions, text, shift),
+        words=split_words(produced_tokens, positions, text, shift),
         methods=scored,
         uses_template=prompt.uses_template,
         source_row=recording.source_tokens(site, 0),
@@ -137,8 +137,8 @@ def _answer_text(recording: Recording, prompt: PromptParts, answer: Any) -> tupl
     text = recording.answer or ""
     assert recording.produced is not None
     assert recording.targets is not None
-    row, positions = recording.produced[0].tokens, recording.targets[0]
-    if row.text is None or row.offsets is None:
+    produced_tokens, positions = recording.produced[0].tokens, recording.targets[0]
+    if produced_tokens.text is None or produced_tokens.offsets is None:
         raise InvalidInput(
             "The tokenizer has no offset mapping, so words of the answer cannot be found. Use a"
             " fast tokenizer (tokenizer.json)."
@@ -149,13 +149,13 @@ def _answer_text(recording: Recording, prompt: PromptParts, answer: Any) -> tupl
             " chat template, or pass an answer."
         )
     if recording.structure.calls[0][0] is not recording.last_stack:
-        return text, row.text.find(text)
-    if isinstance(answer, str) and row.offsets[positions[0]][0] < len(prompt.text):
+        return text, produced_tokens.text.find(text)
+    if isinstance(answer, str) and produced_tokens.offsets[positions[0]][0] < len(prompt.text):
         raise InvalidInput(
             f"The answer {answer[:40]!r} merges with the end of the prompt, {prompt.text[-10:]!r}."
             " Begin the answer with a space or end the prompt earlier."
         )
-    return row.text[len(prompt.text) :], len(prompt.text)
+    return produced_tokens.text[len(prompt.text) :], len(prompt.text)
 
 
 def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow:

@@ -136,13 +136,13 @@ def collect_examples(
     sources = find_passages(prompt.row, fit_prompt.segments)
     if len(sources) < 2:
         raise InvalidInput(f"{fit_prompt.name} has one segment, but a fit needs at least two.")
-    mask_rows = draw_masks(masks, len(sources))
+    kept_masks = draw_masks(masks, len(sources))
     by_token = head_scores(recording, features)
-    logs = hidden_log_probabilities(model, prompt, sources, mask_rows, batch_size)
+    logs = hidden_log_probabilities(model, prompt, sources, kept_masks, batch_size)
     examples = []
     for target in answer_targets(prompt):
         phi = source_features(by_token, sources, target)
-        example = HeadExample(mask_features(mask_rows, phi), log_odds(logs[:, target].sum(1)))
+        example = HeadExample(mask_features(kept_masks, phi), log_odds(logs[:, target].sum(1)))
         if not np.isfinite(example.outputs).all() or not np.isfinite(example.features).all():
             raise InvalidInput(f"{fit_prompt.name}: scores or log-odds are not finite.")
         if np.ptp(example.outputs) > 0 and np.ptp(example.features, axis=0).max() > 0:

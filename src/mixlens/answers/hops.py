@@ -179,8 +179,8 @@ def trace_hops(
         raise InvalidInput(f"hops takes one text, got {recording.batch}.")
     require_causal_stack(recording.model, recording.last_stack)
     recording.last_stack.require_every_layer("hops")
-    row = recording.source_tokens(None, 0)
-    plan = _HopSpans.of(recording, row, answer, reasoning, variant, recursion, left_out)
+    source_tokens = recording.source_tokens(None, 0)
+    plan = _HopSpans.of(recording, source_tokens, answer, reasoning, variant, recursion, left_out)
     if hops and not plan.through:
         raise InvalidInput("A hop needs the reasoning. Pass reasoning=[…], or hops=0.")
     if hops and not recording.is_kept:  # one forward pass for all hops
@@ -199,7 +199,7 @@ def trace_hops(
         unexplained=None if plan.released else float(1 - scores.sum()),
         residual_share=np.array(walk.residual),
         coherence=np.array(walk.coherence),
-        tokens=row.labels,
+        tokens=source_tokens.labels,
         settings={
             "answer": list(plan.answer),
             "reasoning": list(plan.reasoning),
@@ -348,8 +348,10 @@ def _token_after(recording: Recording, count: int) -> tuple[str, bool]:
     """
     if recording.produced is None:
         return "?", False
-    row = recording.produced[0].tokens
-    return row.labels[count - 1], row.special is not None and bool(row.special[count - 1])
+    produced_tokens = recording.produced[0].tokens
+    return produced_tokens.labels[count - 1], produced_tokens.special is not None and bool(
+        produced_tokens.special[count - 1]
+    )
 
 
 def _is_left_out(label: str) -> bool:

@@ -83,9 +83,9 @@ class MethodScores:
         return combine_tokens(self.values[first:stop], self.removes)
 
 
-def combine_tokens(rows: np.ndarray, removes: bool) -> Float[np.ndarray, " column"]:
+def combine_tokens(scores: np.ndarray, removes: bool) -> Float[np.ndarray, " column"]:
     """Return the sum over tokens for removal methods, and the mean over tokens for measures."""
-    combined: np.ndarray = rows.sum(0) if removes else rows.mean(0)
+    combined: np.ndarray = scores.sum(0) if removes else scores.mean(0)
     return combined
 
 
@@ -198,11 +198,11 @@ def _of_layers(
     }
     if any(added.values()) and not recording.is_kept:
         recording = replace(recording, passed=PassedLayers(places))
-    row_by_row = [name for name in names if spec_of(name).row_by_row]
+    single_target = [name for name in names if spec_of(name).row_by_row]
     maps: dict[str, Any] = (
-        dict(measure_together(row_by_row, recording, site=site)) if row_by_row else {}
+        dict(measure_together(single_target, recording, site=site)) if single_target else {}
     )
-    rows: dict[tuple[str, tuple[int, int]], np.ndarray] = {}
+    scores_of_span: dict[tuple[str, tuple[int, int]], np.ndarray] = {}
     for (first, stop), summed in added.items():
         targets = places[first:stop]
         span_maps: Any = (
@@ -212,7 +212,7 @@ def _of_layers(
         )
         for name, span in span_maps.items():
             has_own = maps[name].facts.same_tokens  # a target is a source, too
-            rows[name, (first, stop)] = _row_of_span(span, targets if has_own else ())
+            scores_of_span[name, (first, stop)] = _row_of_span(span, targets if has_own else ())
     scored = {}
     for name in names:
         method_maps: Any = maps.get(name) or measure(name, recording, site=site)
@@ -222,7 +222,8 @@ def _of_layers(
             name, values, sentences, removes=False, reading=method_maps.reading.name
         )
         parts = [
-            rows.get((name, span), mean) for span, mean in zip(spans, plain.parts, strict=True)
+            scores_of_span.get((name, span), mean)
+            for span, mean in zip(spans, plain.parts, strict=True)
         ]
         scored[name] = replace(plain, parts=np.stack(parts))
     return scored
@@ -238,10 +239,10 @@ def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, 
 
     If the measure includes the residual stream, the scores of the span's own targets are set to 0.
     """
-    row = maps.reading.of(maps.scores).astype(np.float64)[0]
+    scores = maps.reading.of(maps.scores).astype(np.float64)[0]
     if maps.facts.residual_included:
-        row[list(targets)] = 0
-    return shares(row).astype(np.float32)
+        scores[list(targets)] = 0
+    return shares(scores).astype(np.float32)
 
 
 def _of_output(
@@ -254,7 +255,7 @@ def _of_output(
     assert recording.targets is not None
     places = recording.targets[0]
     spans = [*_spans_of(sentences), (0, len(places))]
-    rows: dict[tuple[int, int], np.ndarray] = {}
+    scores_of_span: dict[tuple[int, int], np.ndarray] = {}
     reading = ""
     for first, stop in dict.fromkeys(spans):
         targets = places[first:stop]
@@ -262,9 +263,9 @@ def _of_output(
         named = targets if spec_of(name).gives == "maps" else None
         maps: Any = measure(name, recording, site=site, targets=named, answer=answer)
         summed = maps.reading.of(maps.scores).astype(np.float64).sum(0)
-        rows[first, stop] = shares(summed).astype(np.float32)
+        scores_of_span[first, stop] = shares(summed).astype(np.float32)
         reading = maps.reading.name
-    parts = np.stack([rows[span] for span in spans])
+    parts = np.stack([scores_of_span[span] for span in spans])
     values = np.zeros((len(places), parts.shape[1]), dtype=np.float32)
     for number, (first, stop) in enumerate(_spans_of(sentences)):
         values[first:stop] = parts[number]
@@ -287,8 +288,8 @@ def _require_shape(name: str, values: np.ndarray, recording: Recording, site: st
 
 def _leave_one_out(lens: Lens, recording: Recording, units: Sequence[PromptPart]) -> np.ndarray:
     scores = lens.leave_one_out(recording, segments=_spans(units))
-    rows = dict(zip(scores.segments, scores.token_scores, strict=True))
-    return np.stack([rows[part.name] for part in units], 1)
+    scores_of_segment = dict(zip(scores.segments, scores.token_scores, strict=True))
+    return np.stack([scores_of_segment[part.name] for part in units], 1)
 
 
 def _context_cite(

@@ -60,30 +60,30 @@ def submission(ranking: Ranking) -> dict[str, Any]:
 def read_submission(path: Path) -> dict[str, Any]:
     """Read an entry from a file, or raise an error that describes why the file is invalid."""
     try:
-        row = json.loads(path.read_text(encoding="utf-8"))
+        entry = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{path} is not valid JSON ({error}). Create the file with --submit."
         ) from error
-    if not isinstance(row, dict) or row.get("format") != FORMAT:
+    if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise InvalidInput(
             f"{path} is not an entry of format {FORMAT}. Create the file with --submit."
         )
-    wrong = [key for key in _WORDS if not isinstance(row.get(key), str)]
-    wrong += [key for key in _TABLES if not isinstance(row.get(key), dict)]
-    wrong += [] if isinstance(row.get("texts"), int) else ["texts"]
+    wrong = [key for key in _WORDS if not isinstance(entry.get(key), str)]
+    wrong += [key for key in _TABLES if not isinstance(entry.get(key), dict)]
+    wrong += [] if isinstance(entry.get("texts"), int) else ["texts"]
     if wrong:
         raise InvalidInput(
             f"{path}: {', '.join(wrong)} missing or of the wrong type. Create the file"
             " with --submit."
         )
-    for name, column in row["evaluations"].items():
+    for name, column in entry["evaluations"].items():
         if not _is_column(column):
             raise InvalidInput(
                 f"{path}: the scores of {name} are not numbers by measure. Create the"
                 " file with --submit."
             )
-    return row
+    return entry
 
 
 def _without_folder(name: str | None) -> str | None:

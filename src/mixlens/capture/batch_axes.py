@@ -23,9 +23,9 @@ class BatchAxis:
     axis: int
     per_row: int
 
-    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+    def copies(self, argument: Tensor, text: int, count: int) -> Tensor:
         """Return a tensor that contains `count` copies of one text of the batch."""
-        text_slice = argument.narrow(self.axis, row * self.per_row, self.per_row)
+        text_slice = argument.narrow(self.axis, text * self.per_row, self.per_row)
         repeats = [1] * argument.dim()
         repeats[self.axis] = count
         return text_slice.repeat(repeats)
@@ -44,7 +44,7 @@ class Bounds:
         is_count = one.dim() == 1 and len(one) > 1 and not one.is_floating_point()
         return cls() if is_count and torch.equal(cls().copies(one, 0, 2), twice) else None
 
-    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+    def copies(self, argument: Tensor, text: int, count: int) -> Tensor:
         """Return the boundaries of `count` consecutive copies."""
         later = [argument[1:] + argument[-1] * copy for copy in range(1, count)]
         return torch.cat([argument, *later])
@@ -65,7 +65,7 @@ class Blocks:
         blocks = cls(float(twice[..., 0, -1].flatten()[0]))
         return blocks if torch.equal(blocks.copies(one, 0, 2), twice) else None
 
-    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+    def copies(self, argument: Tensor, text: int, count: int) -> Tensor:
         """Return the block mask for copies of a text."""
         size = int(argument.shape[-1])
         blocks = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
@@ -75,38 +75,38 @@ class Blocks:
         return blocks
 
 
-def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
+def batch_axes(one: Any, other: Any, texts: int, other_texts: int) -> Any:
     """Return the batch axis of every tensor in a nested argument, or None for a tensor without one.
 
-    `one` and `other` are the argument in calls with `rows` and `other_rows` texts.
+    `one` and `other` are the argument in calls with `texts` and `other_texts` texts.
     """
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return _batch_axis(one, other, rows, other_rows) if one.dim() == other.dim() else None
+        return _batch_axis(one, other, texts, other_texts) if one.dim() == other.dim() else None
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
-        return tuple(batch_axes(a, b, rows, other_rows) for a, b in zip(one, other, strict=False))
+        return tuple(batch_axes(a, b, texts, other_texts) for a, b in zip(one, other, strict=False))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return {name: batch_axes(one[name], other.get(name), rows, other_rows) for name in one}
+        return {name: batch_axes(one[name], other.get(name), texts, other_texts) for name in one}
     return None
 
 
 def _batch_axis(
-    one: Tensor, other: Tensor, rows: int, other_rows: int
+    one: Tensor, other: Tensor, texts: int, other_texts: int
 ) -> BatchAxis | Bounds | Blocks | None:
     packed = None
-    if (rows, other_rows) == (1, 2):
+    if (texts, other_texts) == (1, 2):
         packed = Bounds.find(one, other) or Blocks.find(one, other)
     if packed is not None:
         return packed
     for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
-        if a != b and a % rows == 0 and b == a // rows * other_rows:
-            return BatchAxis(axis, a // rows)
+        if a != b and a % texts == 0 and b == a // texts * other_texts:
+            return BatchAxis(axis, a // texts)
     return None
 
 
-def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
+def row_copies(argument: Any, axes: Any, text: int, copies: int, texts: int) -> Any:
     """Return a nested argument in which every tensor with a batch axis holds copies of one text."""
     if isinstance(argument, Tensor):
-        return _tensor_copies(argument, axes, row, copies, rows)
+        return _tensor_copies(argument, axes, text, copies, texts)
     if isinstance(argument, (tuple, list)):
         inner = (
             axes
@@ -114,25 +114,25 @@ def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> An
             else (None,) * len(argument)
         )
         items = [
-            row_copies(value, axis, row, copies, rows)
+            row_copies(value, axis, text, copies, texts)
             for value, axis in zip(argument, inner, strict=True)
         ]
         return type(argument)(items) if type(argument) in (tuple, list) else tuple(items)
     if isinstance(argument, Mapping):
         inner_axes = axes if isinstance(axes, Mapping) else {}
         return {
-            name: row_copies(value, inner_axes.get(name), row, copies, rows)
+            name: row_copies(value, inner_axes.get(name), text, copies, texts)
             for name, value in argument.items()
         }
     return argument
 
 
-def _tensor_copies(argument: Tensor, axes: Any, row: int, copies: int, rows: int) -> Tensor:
+def _tensor_copies(argument: Tensor, axes: Any, text: int, copies: int, texts: int) -> Tensor:
     if isinstance(axes, (Bounds, Blocks)):
-        return axes.copies(argument, row, copies)
+        return axes.copies(argument, text, copies)
     if not isinstance(axes, BatchAxis):  # a mask that the probe did not have
-        batch_first = argument.dim() > 2 and rows > 1 and argument.shape[0] == rows
-        return BatchAxis(0, 1).copies(argument, row, copies) if batch_first else argument
-    if argument.shape[axes.axis] == 1 < rows:  # without a padded text, masks are broadcast
+        batch_first = argument.dim() > 2 and texts > 1 and argument.shape[0] == texts
+        return BatchAxis(0, 1).copies(argument, text, copies) if batch_first else argument
+    if argument.shape[axes.axis] == 1 < texts:  # without a padded text, masks are broadcast
         return argument
-    return axes.copies(argument, row, copies)
+    return axes.copies(argument, text, copies)

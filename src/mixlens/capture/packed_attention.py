@@ -27,10 +27,10 @@ from mixlens.capture.attention_call import AttentionCall, Listener, Visibility
 class PackedAttention(Listener):
     """Listener that combines the attention calls of a packed batch into one call."""
 
-    def __init__(self, outer: Listener, rows: int, tokens: int) -> None:
+    def __init__(self, outer: Listener, texts: int, tokens: int) -> None:
         super().__init__()
         self.outer = outer
-        self.rows = rows
+        self.rows = texts
         self.tokens = tokens
         self._calls: list[AttentionCall] = []
         self._start = 0
@@ -59,43 +59,47 @@ class PackedAttention(Listener):
 
 
 def combine_packed_calls(
-    calls: Sequence[AttentionCall], rows: int, tokens: int
+    calls: Sequence[AttentionCall], texts: int, tokens: int
 ) -> list[AttentionCall]:
     """Return the attention calls of a layer, with the calls of a packed batch combined."""
     captured: list[AttentionCall] = []
-    packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
+    packed = PackedAttention(Listener(on_call=captured.append), texts, tokens)
     for call in calls:
         packed.capture(call)
     return captured
 
 
-def _by_row(tensor: Tensor, rows: int, axis: int) -> Tensor:
+def _by_row(tensor: Tensor, texts: int, axis: int) -> Tensor:
     """Reshape [1, ..., batch * tokens, ...] to [batch, ..., tokens, ...]."""
-    return torch.cat(tensor.chunk(rows, axis))
+    return torch.cat(tensor.chunk(texts, axis))
 
 
-def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionCall:
+def _whole(calls: Sequence[AttentionCall], texts: int, tokens: int) -> AttentionCall:
     first = calls[0]
     heads = int(first.weights.shape[1])
-    weights = first.weights.new_zeros(rows, heads, tokens, tokens)
+    weights = first.weights.new_zeros(texts, heads, tokens, tokens)
     seen_of_calls = [call.visible for call in calls]
     seen_heads = max(1 if piece is None else piece.shape[1] for piece in seen_of_calls)
-    visible = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
+    visible = weights.new_zeros(texts, seen_heads, tokens, tokens, dtype=torch.bool)
     start = 0
     for call, piece in zip(calls, seen_of_calls, strict=True):
         count = int(call.weights.shape[2])
         if call.weights.shape != (1, heads, count, count):
             return first  # not a piece of this sequence; rejected for its shape
-        for row in range(start // tokens, -(-(start + count) // tokens)):
-            columns = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
-            place = slice(start + columns.start - row * tokens, start + columns.stop - row * tokens)
-            weights[row, :, place, place] = call.weights[0, :, columns, columns]
-            visible[row, :, place, place] = True if piece is None else piece[0, :, columns, columns]
+        for text in range(start // tokens, -(-(start + count) // tokens)):
+            columns = slice(max(0, text * tokens - start), min(count, (text + 1) * tokens - start))
+            place = slice(
+                start + columns.start - text * tokens, start + columns.stop - text * tokens
+            )
+            weights[text, :, place, place] = call.weights[0, :, columns, columns]
+            visible[text, :, place, place] = (
+                True if piece is None else piece[0, :, columns, columns]
+            )
         start += count
     return AttentionCall(
         weights,
-        _by_row(torch.cat([call.values for call in calls], 2), rows, 2),
-        _by_row(torch.cat([call.output for call in calls], 1), rows, 1),
+        _by_row(torch.cat([call.values for call in calls], 2), texts, 2),
+        _by_row(torch.cat([call.output for call in calls], 1), texts, 1),
         first.backend,
         visibility=Visibility(visible=visible),
     )

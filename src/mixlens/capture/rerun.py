@@ -34,14 +34,14 @@ from mixlens.model.module_walk import copy_module, part_at
 
 
 def repeat_arguments(
-    call: LayerCall, axes: Any, row: int, copies: int
+    call: LayerCall, axes: Any, text: int, copies: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a recorded call, for `copies` copies of one text of the batch."""
     hidden, (arg_axes, kwarg_axes) = call.hidden_in, axes
-    rows = int(hidden.shape[0])
-    args = row_copies(call.args, arg_axes, row, copies, rows)
-    kwargs = dict(row_copies(call.kwargs, kwarg_axes, row, copies, rows))
-    states = hidden[row : row + 1].repeat(copies, *[1] * (hidden.dim() - 1))
+    texts = int(hidden.shape[0])
+    args = row_copies(call.args, arg_axes, text, copies, texts)
+    kwargs = dict(row_copies(call.kwargs, kwarg_axes, text, copies, texts))
+    states = hidden[text : text + 1].repeat(copies, *[1] * (hidden.dim() - 1))
     return _with_hidden_states(call, args, kwargs, states)
 
 

@@ -130,7 +130,7 @@ class SoftmaxTrace(TorchFunctionMode):
             self._visible = None
 
     def _product(self, listener: Listener, func: Any, weights: Tensor, values: Tensor) -> Any:
-        def by_row(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
+        def by_text(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
             if tensor.dim() != 3 or tensor.shape[0] % listener.batch:
                 return tensor
             return tensor.reshape(listener.batch, -1, *tensor.shape[-2:])
@@ -139,24 +139,26 @@ class SoftmaxTrace(TorchFunctionMode):
             return self._blocks(listener, weights, values, func(weights, values))
         if weights.dim() < 3 or values.dim() != weights.dim():
             return func(weights, values)
-        edited = listener.values(by_row(values)).reshape(values.shape)
+        edited = listener.values(by_text(values)).reshape(values.shape)
         output = func(weights, edited)
-        if by_row(output).dim() == 4:
+        if by_text(output).dim() == 4:
             call = AttentionCall(
-                by_row(weights),
-                by_row(edited),
-                by_row(output).transpose(1, 2),
+                by_text(weights),
+                by_text(edited),
+                by_text(output).transpose(1, 2),
                 "trace",
-                visibility=self._visibility(by_row, by_row(weights)),
+                visibility=self._visibility(by_text, by_text(weights)),
             )
             self._followed.clear()
             listener.capture(call)
         return output
 
-    def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
+    def _visibility(
+        self, by_text: Callable[[Tensor], Tensor], weights: Tensor
+    ) -> Visibility | None:
         """Return which sources the softmax of these weights saw, or None if the shapes differ."""
         visible, self._visible = self._visible, None
-        visible = None if visible is None else by_row(visible)
+        visible = None if visible is None else by_text(visible)
         return (
             None
             if visible is None or visible.shape != weights.shape

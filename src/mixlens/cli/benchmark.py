@@ -183,6 +183,6 @@ def _write_row(ranking: Ranking, path: Path) -> None:
     from mixlens.benchmark.submission import submission
     from mixlens.maps.storage import write_whole
 
-    row = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
-    write_whole(path, row + "\n")
+    entry = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
+    write_whole(path, entry + "\n")
     print(f"saved the leaderboard entry in {path}", file=sys.stderr)

@@ -167,18 +167,18 @@ def context_cite_command(
             max_passes=max_passes,
             **options,
         )
-    rows = citation.to_dataframe().to_dict("records")
+    records = citation.to_dataframe().to_dict("records")
     if as_json:
         fit = None if math.isnan(citation.correlation) else citation.correlation
         about = {"answer": citation.answer, "correlation": fit, "intercept": citation.intercept}
-        print_json({**about, "segments": rows})
+        print_json({**about, "segments": records})
         return
     from mixlens.views.labels import printable
 
     print(f"answer: {printable(citation.answer)}")
     print(f"held-out correlation of the surrogate: {citation.correlation:.2f}")
-    for row in sorted(rows, key=lambda row: -row["score"]):
-        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
+    for record in sorted(records, key=lambda record: -record["score"]):
+        print(f"{record['score']:+8.3f}  {record['segment']}: {printable(record['text'].strip())}")
 
 
 def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, str]:
@@ -244,17 +244,17 @@ def _print_removal(
         progress=lambda done, total: lines.show("forward passes", done, total),
         **limits,
     )
-    rows = result.to_dataframe().to_dict("records")
+    records = result.to_dataframe().to_dict("records")
     if as_json:
         about = {"answer": result.answer, "log_probability": result.log_probability}
-        print_json({**about, "method": method, "passes": result.passes, "segments": rows})
+        print_json({**about, "method": method, "passes": result.passes, "segments": records})
         return
     from mixlens.views.labels import printable
 
     print(f"answer: {printable(result.answer)}")
     print(f"log-probability {result.log_probability:.3f}, {result.passes} forward passes")
-    for row in sorted(rows, key=lambda row: -row["score"]):
-        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
+    for record in sorted(records, key=lambda record: -record["score"]):
+        print(f"{record['score']:+8.3f}  {record['segment']}: {printable(record['text'].strip())}")
 
 
 def _print_knockout(
@@ -272,8 +272,8 @@ def _print_knockout(
     )
     if as_json:
         about = {"answer": result.answer, "log_probability": result.log_probability}
-        rows = result.to_dataframe().to_dict("records")
-        print_json({**about, "method": "knockout", "segments": rows})
+        records = result.to_dataframe().to_dict("records")
+        print_json({**about, "method": "knockout", "segments": records})
         return
     from mixlens.views.labels import printable
 

@@ -191,9 +191,9 @@ def _show(report: Report) -> None:
         console.print(f"open         {where}: {reason}", markup=False)
     if report.left_out or report.open:
         console.print(_COVERAGE, style="dim")
-    by_rows = [site for site, reason in report.from_maps.items() if reason is None]
-    if by_rows:
-        console.print(f"fast path    single targets of {', '.join(by_rows)} need no full map")
+    single_target = [site for site, reason in report.from_maps.items() if reason is None]
+    if single_target:
+        console.print(f"fast path    single targets of {', '.join(single_target)} need no full map")
     for site, why in report.from_maps.items():
         if why is not None:
             console.print(

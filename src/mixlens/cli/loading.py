@@ -230,6 +230,6 @@ def dataset_from(
     dataset = corpus.read(data, kind, sample=sample, seed=seed)
     if dataset.errors:
         name, reason = dataset.errors[0]
-        rows = f"{len(dataset.errors)} row" + "s" * (len(dataset.errors) > 1)
-        print(f"Skipped {rows} of {data}. First error: {name}: {reason}", file=sys.stderr)
+        records = f"{len(dataset.errors)} row" + "s" * (len(dataset.errors) > 1)
+        print(f"Skipped {records} of {data}. First error: {name}: {reason}", file=sys.stderr)
     return dataset

@@ -254,9 +254,9 @@ def map_command(
             )
         measured = measure_by(lens, prompt.inputs, recording)
         maps = measure_wanted(
-            choice, options, measured, by_rows="targets" in options or prompt.continues
+            choice, options, measured, is_single_target="targets" in options or prompt.continues
         )
-        row = maps if "targets" in options else choice.at_target(maps)
+        target_maps = maps if "targets" in options else choice.at_target(maps)
     if save is not None:
         choice.group(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
@@ -268,12 +268,12 @@ def map_command(
         _write_page(
             html, [prompt.mark_segments(each) for each in (maps, *next_to)], choice.row_of(maps)
         )
-    grouped_maps = choice.group(row, prompt)
+    grouped_maps = choice.group(target_maps, prompt)
     if figure is not None:
         heads = {**options, "per_head": True}
         every = measured(choice.measure, heads) if kind == "heads" else maps
-        target_row = grouped_maps.target_positions[0] if choice.one_row else None
-        plot = partial(choice.group(every, prompt).plot, kind, target=target_row)
+        only_target = grouped_maps.target_positions[0] if choice.one_row else None
+        plot = partial(choice.group(every, prompt).plot, kind, target=only_target)
         write_figure(figure, plot)
     answer_text = None if recording is None else recording.answer
     if as_json:

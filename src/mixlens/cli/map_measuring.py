@@ -102,16 +102,16 @@ def explaining_ranges(target: int | str | None) -> Iterator[None]:
 
 
 def measure_wanted(
-    choice: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
+    choice: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, is_single_target: bool
 ) -> MixingMaps:
     """Return the maps, aggregated by rollout if requested.
 
-    With `by_rows`, the rollout is computed only for the requested targets.
+    With `is_single_target`, the rollout is computed only for the requested targets.
     """
-    rolls_rows = choice.rollout and choice.head is None and by_rows
-    maps = measured(choice.measure, options, rollout=rolls_rows)
+    rolls_targets = choice.rollout and choice.head is None and is_single_target
+    maps = measured(choice.measure, options, rollout=rolls_targets)
     maps = maps if choice.head is None else maps.head(choice.head)
-    maps = maps.rollout() if choice.rollout and not rolls_rows else maps
+    maps = maps.rollout() if choice.rollout and not rolls_targets else maps
     return maps.at(layers=[choice.layer]) if choice.layer is not None and choice.rollout else maps
 
 
@@ -155,5 +155,5 @@ def _position(lens: Lens, inputs: Text, target: int | str) -> int:
     from mixlens.text.tokens import position_of
 
     recording = lens.record(inputs)
-    row = recording.tokens[recording.structure.stacks[-1].name][0]
-    return position_of(target, row, range(len(row)))
+    tokens = recording.tokens[recording.structure.stacks[-1].name][0]
+    return position_of(target, tokens, range(len(tokens)))

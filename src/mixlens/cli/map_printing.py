@@ -91,12 +91,12 @@ def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
 
     console.print(f"{steps}, {maps.reading.name}: the largest sources of each target", markup=False)
     for position in maps.target_positions:
-        row = maps.row(position)
+        target_scores = maps.row(position)
         sources = "  ".join(
             f"{printable(source.token)} {source.position} {terminal.number(source.score)}"
-            for source in row.top(top)
+            for source in target_scores.top(top)
         )
-        console.print(f"{printable(row.token)} ← {sources}", markup=False)
+        console.print(f"{printable(target_scores.token)} ← {sources}", markup=False)
 
 
 def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:

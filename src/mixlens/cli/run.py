@@ -293,15 +293,15 @@ def _logged(start: Callable[..., Counts], out: AnyPath) -> Counts:
 
 def _with_bar(start: Callable[..., Counts], out: AnyPath) -> Counts:
     with progress_bar(out, "rows") as progress:
-        rows = {"done": 0, "total": 0, "before": 0}
+        counts = {"done": 0, "total": 0, "before": 0}
 
         def update(event: dict[str, Any]) -> None:
             if event["event"] == "start":
                 finished = event["texts"] + event["errors"]
-                rows.update(done=finished, total=event["rows"], before=finished)
+                counts.update(done=finished, total=event["rows"], before=finished)
             elif event["event"] == "shard":
-                rows["done"] += event["rows"]
-            progress(rows["done"], rows["total"], rows["before"])
+                counts["done"] += event["rows"]
+            progress(counts["done"], counts["total"], counts["before"])
 
         return start(on_event=update)
 
@@ -340,8 +340,8 @@ def _show(counts: Counts, out: AnyPath, as_json: bool) -> None:
     print(f"{counts.texts:,} of {counts.rows:,} records measured ({counts.tokens:,} tokens)")
     if counts.errors:
         where = f": see {out / 'errors.parquet'}" if counts.complete else ""
-        rows = "1 row" if counts.errors == 1 else f"{counts.errors:,} rows"
-        print(f"{rows} could not be measured{where}")
+        records = "1 row" if counts.errors == 1 else f"{counts.errors:,} rows"
+        print(f"{records} could not be measured{where}")
     if counts.seconds > 0:
         rate = counts.tokens / counts.seconds
         finished = counts.texts + counts.errors

@@ -65,8 +65,8 @@ def span_arguments(
         return arguments
     answer_places = None if recording is None or recording.targets is None else recording.targets[0]
     named_recording = lens.record(inputs, targets=0, site=site) if recording is None else recording
-    row = named_recording.named_targets(named_recording.site if site is None else site, 0)
-    arguments["targets"] = span_positions(target, row, answer_places)
+    target_tokens = named_recording.named_targets(named_recording.site if site is None else site, 0)
+    arguments["targets"] = span_positions(target, target_tokens, answer_places)
     return arguments
 
 

@@ -75,8 +75,8 @@ class HeadWeights:
                 " this model has different weights. Fit them on this model with"
                 " `mixlens fit-heads`."
             )
-        row: np.ndarray = self.weights[number]
-        return row
+        layer_weights: np.ndarray = self.weights[number]
+        return layer_weights
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights to a safetensors file."""

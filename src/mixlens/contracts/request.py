@@ -66,8 +66,10 @@ class Targets:
             return self
         return replace(
             self,
-            positions=tuple(row[part] for row in self.positions),
-            weights=None if self.weights is None else tuple(row[part] for row in self.weights),
+            positions=tuple(of_text[part] for of_text in self.positions),
+            weights=None
+            if self.weights is None
+            else tuple(of_text[part] for of_text in self.weights),
             cut_at=None if self.cut_at is None else self.cut_at[:, part],
         )
 
@@ -181,20 +183,20 @@ class Request:
         numbers = whole_numbers(layers, "layers")
         named = targets if isinstance(targets, EachText) else to_list(targets, "targets")
         layer_numbers = _positions(recording, chosen_site.name, numbers)
-        rows = None
+        positions = None
         if named is not None:
             stack = chosen_site.stack.name
             recorded = recording.targets if recording.target_stack == stack else None
             tokens = [
-                recording.named_targets(chosen_site.name, row)
-                for row in range(recording.rows(chosen_site.name))
+                recording.named_targets(chosen_site.name, text)
+                for text in range(recording.rows(chosen_site.name))
             ]
-            rows = positions_by_text(named, tokens, first=recorded)
+            positions = positions_by_text(named, tokens, first=recorded)
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,
             layers=layer_numbers,
-            targets=rows,
+            targets=positions,
             per_head=per_head,
             layers_named=layers is not None,
         )
@@ -206,12 +208,12 @@ class Request:
         """
         assert self.targets is not None
         assert self.span is not None
-        orders = [sorted(range(len(row)), key=row.__getitem__) for row in self.targets]
+        orders = [sorted(range(len(of_text)), key=of_text.__getitem__) for of_text in self.targets]
 
-        def sort(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+        def sort(by_text: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
             return tuple(
-                tuple(row[place] for place in order)
-                for row, order in zip(rows, orders, strict=True)
+                tuple(of_text[place] for place in order)
+                for of_text, order in zip(by_text, orders, strict=True)
             )
 
         span = replace(self.span, weights=sort(self.span.weights))

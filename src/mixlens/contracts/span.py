@@ -42,15 +42,19 @@ class Span:
         """Return the span of these targets, or raise `InvalidInput` if an argument is invalid."""
         if definition is not True and definition not in DEFINITIONS:
             raise InvalidInput(no_such("span", str(definition), DEFINITIONS))
-        for row in targets:
-            twice = [place for place in set(row) if row.count(place) > 1]
+        for of_text in targets:
+            twice = [place for place in set(of_text) if of_text.count(place) > 1]
             if twice:
                 raise InvalidInput(
                     f"Target {twice[0]} is in the span twice. Name it once, and pass weights= to"
                     " count it more."
                 )
-        rows = [[1.0] * len(row) for row in targets] if weights is None else _rows(weights, targets)
-        return cls(None if definition is True else definition, tuple(map(tuple, rows)))
+        by_text = (
+            [[1.0] * len(of_text) for of_text in targets]
+            if weights is None
+            else _rows(weights, targets)
+        )
+        return cls(None if definition is True else definition, tuple(map(tuple, by_text)))
 
     def sample(
         self, targets: Sequence[Sequence[int]], count: Any, seed: Any
@@ -67,15 +71,19 @@ class Span:
                     f"{name}={number!r} is out of range. Pass a whole number of at least {least}."
                 )
         draws = []
-        for row in self.weights:
-            order = np.random.default_rng(seed).permutation(len(row)).tolist()
-            draws.append(sorted(sorted(order, key=lambda place: row[place] == 0)[:count]))
+        for text_weights in self.weights:
+            order = np.random.default_rng(seed).permutation(len(text_weights)).tolist()
+            draws.append(sorted(sorted(order, key=lambda place: text_weights[place] == 0)[:count]))
         pairs = list(zip(draws, self.weights, targets, strict=True))
         span = Span(
             self.definition,
-            tuple(tuple(row[place] for place in places) for places, row, _ in pairs),
+            tuple(
+                tuple(text_weights[place] for place in places) for places, text_weights, _ in pairs
+            ),
             sampled_from=tuple(map(tuple, targets)),
-            population=tuple(sum(weight > 0 for weight in row) for row in self.weights),
+            population=tuple(
+                sum(weight > 0 for weight in text_weights) for text_weights in self.weights
+            ),
         )
         return span, tuple(
             tuple(text_targets[place] for place in places) for places, _, text_targets in pairs
@@ -96,32 +104,34 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
             raise TypeError
         entries = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
         nested = all(isinstance(entry, (list, tuple)) for entry in entries) and bool(entries)
-        rows = [[float(entry) for entry in row] for row in (entries if nested else [entries])]
+        by_text = [
+            [float(entry) for entry in of_text] for of_text in (entries if nested else [entries])
+        ]
     except (TypeError, ValueError):
         raise InvalidInput(
             f"weights={weights!r} is not a list of numbers. Pass one weight for each target."
         ) from None
-    rows = rows if nested else rows * len(targets)
-    if len(rows) != len(targets):
+    by_text = by_text if nested else by_text * len(targets)
+    if len(by_text) != len(targets):
         raise InvalidInput(
-            f"Got {len(rows)} lists of weights for {len(targets)} texts. Pass one for each text."
+            f"Got {len(by_text)} lists of weights for {len(targets)} texts. Pass one for each text."
         )
-    for row, places in zip(rows, targets, strict=True):
-        if len(row) != len(places):
+    for of_text, places in zip(by_text, targets, strict=True):
+        if len(of_text) != len(places):
             raise InvalidInput(
-                f"Got {len(row)} weights for {len(places)} targets. Pass one for each target."
+                f"Got {len(of_text)} weights for {len(places)} targets. Pass one for each target."
             )
-        wrong = [weight for weight in row if not math.isfinite(weight) or weight < 0]
+        wrong = [weight for weight in of_text if not math.isfinite(weight) or weight < 0]
         if wrong:
             raise InvalidInput(f"The weight {wrong[0]} of a span is not a number of at least 0.")
-        if not any(row):
+        if not any(of_text):
             raise InvalidInput("All weights of the span are 0. Pass a positive weight.")
-        if not 1 / _LARGEST <= max(row) <= _LARGEST:
+        if not 1 / _LARGEST <= max(of_text) <= _LARGEST:
             raise InvalidInput(
-                f"The largest weight of the span is {max(row):.3g}, so scores would lose precision."
-                f" Scale the weights to between {1 / _LARGEST:.0e} and {_LARGEST:.0e}."
+                f"The largest weight of the span is {max(of_text):.3g}, so scores would lose"
+                f" precision. Scale the weights to between {1 / _LARGEST:.0e} and {_LARGEST:.0e}."
             )
-    return rows
+    return by_text
 
 
 @dataclass(frozen=True, kw_only=True)

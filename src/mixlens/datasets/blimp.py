@@ -20,17 +20,19 @@ _NOT = re.compile(r"\b(\w+)n['’]t\b")
 _IRREGULAR = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
 
 
-def recognises(row: Mapping[str, Any]) -> bool:
+def recognises(record: Mapping[str, Any]) -> bool:
     """Return whether this is a BLiMP record, a pair of a correct and an incorrect sentence."""
-    return isinstance(row.get("sentence_good"), str) and isinstance(row.get("sentence_bad"), str)
+    return isinstance(record.get("sentence_good"), str) and isinstance(
+        record.get("sentence_bad"), str
+    )
 
 
-def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
+def agreement(name: str, record: Mapping[str, Any], group: str) -> Agreement:
     """Return one minimal pair as an example."""
     for key in ("sentence_good", "sentence_bad"):
-        if not isinstance(row.get(key), str) or not row[key].strip():
+        if not isinstance(record.get(key), str) or not record[key].strip():
             raise InvalidInput(f"{key} is not a sentence")
-    text, bad = _written_out(row["sentence_good"]), _written_out(row["sentence_bad"])
+    text, bad = _written_out(record["sentence_good"]), _written_out(record["sentence_bad"])
     good_words, bad_words = list(_WORD.finditer(text)), list(_WORD.finditer(bad))
     different = [
         i
@@ -40,7 +42,7 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
     if len(good_words) != len(bad_words) or len(different) != 1:
         raise InvalidInput("the sentences do not differ in exactly one word")
     target = different[0]
-    paradigm, foil = str(row.get("UID") or group), bad_words[target][0]
+    paradigm, foil = str(record.get("UID") or group), bad_words[target][0]
     cue = cues.cue(paradigm, [word[0] for word in good_words], target, foil)
     (first, last), label = cue if cue is not None else ((0, 0), None)
     return Agreement(

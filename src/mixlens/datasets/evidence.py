@@ -37,18 +37,18 @@ def is_table(path: Path) -> bool:
     return recognises(first.lower().split(","))
 
 
-def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
+def agreement(name: str, record: Mapping[str, Any], group: str) -> Agreement:
     """Convert a record to an agreement example: the prefix and its target, with the evidence as the
     cue.
     """
-    group = str(row.get("uid") or row.get("UID") or group)
+    group = str(record.get("uid") or record.get("UID") or group)
     prefix, target, foil = (
-        str(row[key]).strip()
+        str(record[key]).strip()
         for key in ("one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
     )
-    phrase = "" if group in HEADS_ONLY else str(row.get("target_phrase") or "").strip()
-    evidence = phrase or str(row["target"]).strip()
-    sentence = str(row.get("sentence_good") or "").strip()
+    phrase = "" if group in HEADS_ONLY else str(record.get("target_phrase") or "").strip()
+    evidence = phrase or str(record["target"]).strip()
+    sentence = str(record.get("sentence_good") or "").strip()
     if not prefix or evidence in ("", "NA", "nan", sentence):
         raise InvalidInput("the evidence word is missing")
     places = whole_words(prefix, evidence)

@@ -96,12 +96,12 @@ def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
 
 
 def parse_record(
-    name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
+    name: str, record: Row | Refused, parse: Callable[[str, Row], Example]
 ) -> Example | Refused:
     """Return the parsed record, or a `Refused` with the reason for skipping the record."""
-    if isinstance(row, Refused):
-        return row
+    if isinstance(record, Refused):
+        return record
     try:
-        return parse(name, row)
+        return parse(name, record)
     except InvalidInput as error:
         return Refused(name, str(error))

@@ -117,20 +117,20 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
         if hasattr(kind, "int2str")
     }
     parse = None
-    for number, row in enumerate(table, 1):
-        fields = _fields(row, names)
+    for number, record in enumerate(table, 1):
+        fields = _fields(record, names)
         parse = parse or parser_of(fields, group)
         if str(fields.get("text", "something")).strip():  # WikiText has empty rows
             yield parse_record(f"{place}:{number}", fields, parse)
 
 
-def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(record: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record with class names instead of class numbers. A field with the class number
     −1, which stands for a hidden label, is left out.
     """
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
-        for key, value in row.items()
+        for key, value in record.items()
         if not (key in names and value == -1)
     }
 

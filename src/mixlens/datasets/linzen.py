@@ -29,8 +29,8 @@ def read(path: Path) -> Iterator[Example | Refused]:
             f"{path.name} has {len(texts)} lines, but {path.stem}.gold has {len(golds)}. Pass "
             "files with matching lines."
         )
-    for number, row in enumerate(zip(texts, golds, strict=True), 1):
-        yield parse_record(f"{path.name}:{number}", row, agreement)
+    for number, record in enumerate(zip(texts, golds, strict=True), 1):
+        yield parse_record(f"{path.name}:{number}", record, agreement)
 
 
 def _lines(file: Path) -> list[str]:
@@ -41,16 +41,16 @@ def _lines(file: Path) -> list[str]:
     return lines or [""]
 
 
-def agreement(name: str, row: tuple[str, str]) -> Agreement:
+def agreement(name: str, record: tuple[str, str]) -> Agreement:
     """Return the example of a sentence and its gold line (position, correct form, wrong form,
     attractors).
     """
-    words = [word for word in row[0].split() if word != "<eos>"]
-    gold = row[1].split("\t")
+    words = [word for word in record[0].split() if word != "<eos>"]
+    gold = record[1].split("\t")
     if len(gold) != 4 or not all(re.fullmatch(r"\d{1,9}", gold[i].strip()) for i in (0, 3)):
         raise InvalidInput(
             "the gold line must be position, correct form, wrong form and number of "
-            f"attractors, separated by tabs: {row[1]!r}"
+            f"attractors, separated by tabs: {record[1]!r}"
         )
     place, right, wrong, attractors = int(gold[0]), gold[1], gold[2], int(gold[3])
     if (

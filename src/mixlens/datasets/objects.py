@@ -41,10 +41,10 @@ def parser_of(first: Mapping[str, Any], group: str, folder: Path | None = None) 
 
 def read(path: Path) -> Iterator[Example | Refused]:
     """Return the examples of a JSONL file."""
-    rows = list(objects_of(path))
+    records = list(objects_of(path))
     parse = parser_of(
-        next((row for _, row in rows if not isinstance(row, Refused)), {}),
+        next((record for _, record in records if not isinstance(record, Refused)), {}),
         path.name.split(".")[0],
         path.parent,
     )
-    return (parse_record(name, row, parse) for name, row in rows)
+    return (parse_record(name, record, parse) for name, record in records)

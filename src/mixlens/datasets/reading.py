@@ -82,19 +82,21 @@ def bundled() -> Dataset:
     )
 
 
-def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, origin: str) -> Dataset:
+def dataset(
+    name: str, records: Iterable[Example | Refused], kind: str | None, origin: str
+) -> Dataset:
     """Return a data set with examples of one kind. Records that could not be read are listed in
     `errors`.
     """
     examples: list[Example] = []
     errors: list[tuple[str, str]] = []
-    for row in rows:
-        if isinstance(row, Refused):
-            errors.append((row.name, row.reason))
+    for record in records:
+        if isinstance(record, Refused):
+            errors.append((record.name, record.reason))
         else:
-            examples.append(row)
+            examples.append(record)
     if not examples:
-        reasons = "; ".join(f"{row}: {reason}" for row, reason in errors[:SHOWN])
+        reasons = "; ".join(f"{record}: {reason}" for record, reason in errors[:SHOWN])
         raise InvalidInput(f"{origin} has no readable example. {reasons or 'The file is empty.'}")
     if kind == "text":
         examples = [

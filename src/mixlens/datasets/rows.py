@@ -86,16 +86,16 @@ def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
 
 def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
     """Return the record of a sentence with its words and tags."""
-    row = _row(line, name, {"text": sentence.text}, columns)
-    if isinstance(row, BadRow):
-        return row
-    return replace(row, words=sentence.words, tags=sentence.tags)
+    record = _row(line, name, {"text": sentence.text}, columns)
+    if isinstance(record, BadRow):
+        return record
+    return replace(record, words=sentence.words, tags=sentence.tags)
 
 
 def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
-    row_id = None if columns.id is None else fields.get(columns.id)
-    if row_id is not None and _is_unicode(row_id):
-        name = str(row_id)
+    record_id = None if columns.id is None else fields.get(columns.id)
+    if record_id is not None and _is_unicode(record_id):
+        name = str(record_id)
     column_name = columns.text or next(
         (key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0]
     )
@@ -235,11 +235,11 @@ def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
             line += len(raw.splitlines())
 
 
-def _split(row: str, kind: str) -> list[str]:
-    row = row.rstrip("\r\n")
+def _split(line_text: str, kind: str) -> list[str]:
+    line_text = line_text.rstrip("\r\n")
     if kind == "tsv":
-        return row.split("\t")
-    cells = list(csv.reader(io.StringIO(row, newline=""), strict=True))
+        return line_text.split("\t")
+    cells = list(csv.reader(io.StringIO(line_text, newline=""), strict=True))
     return cells[0] if cells else []
 
 
@@ -265,20 +265,20 @@ def _conllu_fields(shard: Shard) -> Iterator[Fields]:
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:
     """Yield records from the Parquet row groups that overlap with the shard."""
     stored, before = open_parquet(shard.path), 0
-    rows: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for group in range(stored.num_row_groups):
         count = stored.metadata.row_group(group).num_rows
         start, stop = max(shard.start - before, 0), min(shard.stop - before, count)
         if start < stop:
-            rows += stored.read_row_group(group).slice(start, stop - start).to_pylist()
+            records += stored.read_row_group(group).slice(start, stop - start).to_pylist()
         before += count
-    require_same_rows(shard, rows)
-    yield from enumerate(rows, shard.first_line)
+    require_same_rows(shard, records)
+    yield from enumerate(records, shard.first_line)
 
 
 def _hub_fields(shard: Shard) -> Iterator[Fields]:
-    rows = islice(open_stream(shard.path, skip=shard.start), shard.rows)
-    yield from ((shard.start + n + 1, row) for n, row in enumerate(rows))
+    records = islice(open_stream(shard.path, skip=shard.start), shard.rows)
+    yield from ((shard.start + n + 1, record) for n, record in enumerate(records))
 
 
 _READERS: dict[str, Any] = {

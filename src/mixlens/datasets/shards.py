@@ -50,17 +50,17 @@ class Shard:
         return asdict(self)
 
 
-def cut_into_shards(source: str, rows: int) -> list[Shard]:
+def cut_into_shards(source: str, records: int) -> list[Shard]:
     """Return the shards of a file, a folder, `s3://BUCKET/NAME` or `hf:NAME`, each with at most
-    `rows` records.
+    `records` records.
     """
-    if rows < 1:
-        raise InvalidInput(f"rows={rows} is out of range. Pass at least 1 text per shard.")
+    if records < 1:
+        raise InvalidInput(f"rows={records} is out of range. Pass at least 1 text per shard.")
     shards: list[Shard] = []
     files = _files(source)
     for path, kind in files:
         prefix = f"{Path(path).name}:" if len(files) > 1 else ""
-        for part in _CUTTERS[kind](path, rows):
+        for part in _CUTTERS[kind](path, records):
             shards.append(Shard(number=len(shards), path=path, format=kind, prefix=prefix, **part))
     if not shards:
         raise InvalidInput(f"{source} is empty. Pass a file with texts.")
@@ -96,17 +96,17 @@ def _files(source: str) -> list[tuple[str, str]]:
 
 
 def _cut_lines(
-    path: str, rows: int, *, header: bool = False, read_row: Callable[[Lines], bytes]
+    path: str, records: int, *, header: bool = False, read_record: Callable[[Lines], bytes]
 ) -> Iterator[dict[str, Any]]:
     """Yield byte ranges that end at the end of a record, which may span several lines."""
     with path_of(path).open("rb") as opened:
         file, line, stop = Lines(opened), 1, 0
         if header:
-            first_row = read_row(file)
-            line, stop = line + len(first_row.splitlines()), len(first_row)
+            header_line = read_record(file)
+            line, stop = line + len(header_line.splitlines()), len(header_line)
         while True:
             start, first, count, digest = stop, line, 0, hashlib.sha256()
-            while count < rows and (raw := read_row(file)):
+            while count < records and (raw := read_record(file)):
                 digest.update(raw)
                 count, line, stop = count + 1, line + len(raw.splitlines()), stop + len(raw)
             if count == 0:
@@ -165,17 +165,17 @@ def read_sentence(file: Lines) -> bytes:
     return raw if lines else b""
 
 
-def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+def require_same_rows(shard: Shard, records: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Raise an error if the records of a shard have changed since the corpus was split.
 
-    For a Parquet file, `rows` are the rows that were read now.
+    For a Parquet file, `records` are the rows that were read now.
     """
-    if rows is None:
+    if records is None:
         with path_of(shard.path).open("rb") as file:
             file.seek(shard.start)
             digest = hashlib.sha256(file.read(shard.stop - shard.start)).hexdigest()[:16]
     else:
-        digest = _counted(shard.start, [repr(row) for row in rows])["digest"]
+        digest = _counted(shard.start, [repr(record) for record in records])["digest"]
     if digest != shard.digest:
         raise InvalidInput(
             f"{shard.path} has changed since the run started (at line {shard.first_line}). "
@@ -183,30 +183,30 @@ def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = N
         )
 
 
-def _cut_parquet(path: str, rows: int) -> Iterator[dict[str, Any]]:
+def _cut_parquet(path: str, records: int) -> Iterator[dict[str, Any]]:
     stored = open_parquet(path)
     start = 0
-    for batch in stored.iter_batches(batch_size=rows):
-        for offset in range(0, len(batch), rows):
-            part = batch.slice(offset, rows)
-            yield _counted(start, [repr(row) for row in part.to_pylist()])
+    for batch in stored.iter_batches(batch_size=records):
+        for offset in range(0, len(batch), records):
+            part = batch.slice(offset, records)
+            yield _counted(start, [repr(record) for record in part.to_pylist()])
             start += len(part)
 
 
-def _cut_hub(name: str, rows: int) -> Iterator[dict[str, Any]]:
+def _cut_hub(name: str, records: int) -> Iterator[dict[str, Any]]:
     stream, start = iter(open_stream(name)), 0
-    while part := [repr(row) for row in islice(stream, rows)]:
+    while part := [repr(record) for record in islice(stream, records)]:
         yield _counted(start, part)
         start += len(part)
 
 
-def _counted(start: int, rows: list[str]) -> dict[str, Any]:
-    digest = hashlib.sha256("\0".join(rows).encode("utf-8", "surrogatepass"))
+def _counted(start: int, records: list[str]) -> dict[str, Any]:
+    digest = hashlib.sha256("\0".join(records).encode("utf-8", "surrogatepass"))
     return {
         "start": start,
-        "stop": start + len(rows),
+        "stop": start + len(records),
         "first_line": start + 1,
-        "rows": len(rows),
+        "rows": len(records),
         "digest": digest.hexdigest()[:16],
     }
 
@@ -227,11 +227,11 @@ def open_parquet(path: str) -> Any:
 
 
 _CUTTERS: dict[str, Any] = {
-    "text": partial(_cut_lines, read_row=_read_line),
-    "jsonl": partial(_cut_lines, read_row=_read_line),
-    "csv": partial(_cut_lines, read_row=read_quoted, header=True),
-    "tsv": partial(_cut_lines, read_row=_read_line, header=True),
-    "conllu": partial(_cut_lines, read_row=read_sentence),
+    "text": partial(_cut_lines, read_record=_read_line),
+    "jsonl": partial(_cut_lines, read_record=_read_line),
+    "csv": partial(_cut_lines, read_record=read_quoted, header=True),
+    "tsv": partial(_cut_lines, read_record=_read_line, header=True),
+    "conllu": partial(_cut_lines, read_record=read_sentence),
     "parquet": _cut_parquet,
     "hub": _cut_hub,
 }

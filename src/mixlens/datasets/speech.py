@@ -41,34 +41,34 @@ def recognises(fields: Collection[str]) -> bool:
 
 
 def parse_spoken(
-    name: str, row: Mapping[str, Any], group: str | None = None, folder: Path | None = None
+    name: str, record: Mapping[str, Any], group: str | None = None, folder: Path | None = None
 ) -> Spoken:
     """Return the example of one record."""
-    text, intervals = row.get("text"), row.get("words")
-    if intervals is None and isinstance(row.get("alignment"), Mapping):
-        intervals = row["alignment"].get("intervals")
+    text, intervals = record.get("text"), record.get("words")
+    if intervals is None and isinstance(record.get("alignment"), Mapping):
+        intervals = record["alignment"].get("intervals")
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("text is missing")
     if not isinstance(intervals, list) or not intervals:
         raise InvalidInput("words is not a list of objects with word, start and end")
-    audio = _audio(row["audio"], folder)
+    audio = _audio(record["audio"], folder)
     words = _find_words(text, intervals)
     times = _times(intervals, len(audio) / _SIZE_IN_BYTES / RATE)
-    cue, target = (_numbers(row, key, len(words)) for key in ("cue", "target"))
+    cue, target = (_numbers(record, key, len(words)) for key in ("cue", "target"))
     if max(cue) >= min(target):
         raise InvalidInput("the cue is not before the target")
-    other = row.get("other_audio")
+    other = record.get("other_audio")
     return Spoken(
         name=name,
         text=text,
-        group=row.get("template") or row.get("group") or group,
+        group=record.get("template") or record.get("group") or group,
         audio=audio,
         words=words,
         times=times,
         cue=cue,
         target=target,
-        foil=row.get("foil"),
-        other_cue=row.get("other_cue"),
+        foil=record.get("foil"),
+        other_cue=record.get("other_cue"),
         other_audio=None if other is None else _audio(other, folder),
     )
 
@@ -164,10 +164,10 @@ def _times(intervals: Sequence[Any], seconds: float) -> tuple[tuple[float, float
     return tuple(times)
 
 
-def _numbers(row: Mapping[str, Any], key: str, count: int) -> tuple[int, ...]:
-    value = row.get(key)
-    if value is None and isinstance(row.get(f"{key}_indices"), Mapping):
-        value = row[f"{key}_indices"].get("enc")
+def _numbers(record: Mapping[str, Any], key: str, count: int) -> tuple[int, ...]:
+    value = record.get(key)
+    if value is None and isinstance(record.get(f"{key}_indices"), Mapping):
+        value = record[f"{key}_indices"].get("enc")
     places = value if isinstance(value, list) else [value]
     if not places or not all(isinstance(each, int) and 0 <= each < count for each in places):
         raise InvalidInput(f"{key} must be word indices in the range 0–{count - 1}")

@@ -14,24 +14,24 @@ from mixlens.datasets.spelling import join_words
 from mixlens.errors import InvalidInput
 
 
-def recognises(row: Mapping[str, Any]) -> bool:
+def recognises(record: Mapping[str, Any]) -> bool:
     """Return whether a record is a pair of word lists with a target index."""
-    return {"sentence_good", "sentence_bad", "target_index"} <= row.keys()
+    return {"sentence_good", "sentence_bad", "target_index"} <= record.keys()
 
 
-def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
+def agreement(name: str, record: Mapping[str, Any], group: str) -> Agreement:
     """Return the example of a pair of sentences that differ only in the target."""
-    good, bad = _words(row, "sentence_good"), _words(row, "sentence_bad")
-    target = _index(row.get("target_index"), good)
+    good, bad = _words(record, "sentence_good"), _words(record, "sentence_bad")
+    target = _index(record.get("target_index"), good)
     different = [i for i, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
     if len(good) != len(bad) or different != [target]:
         raise InvalidInput(f"the sentences do not differ only in the target (word {target})")
     for key, word in (("good_word", good[target]), ("bad_word", bad[target])):
-        if row.get(key, word) != word:
+        if record.get(key, word) != word:
             raise InvalidInput(
-                f"{key} is {row[key]!r}, but word {target} of the sentence is {word!r}"
+                f"{key} is {record[key]!r}, but word {target} of the sentence is {word!r}"
             )
-    places = row.get("cue_indices")
+    places = record.get("cue_indices")
     if places is not None and not isinstance(places, list):
         raise InvalidInput("cue_indices is not a list of indices")
     cues = [_index(place, good) for place in places or ()]
@@ -45,12 +45,12 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
         place=spans[target],
         foil=bad[target],
         cues=tuple(spans[cue] for cue in cues),
-        label=None if row.get("labels") is None else str(row["labels"]),
+        label=None if record.get("labels") is None else str(record["labels"]),
     )
 
 
-def _words(row: Mapping[str, Any], key: str) -> list[str]:
-    words = row.get(key)
+def _words(record: Mapping[str, Any], key: str) -> list[str]:
+    words = record.get(key)
     if (
         not isinstance(words, list)
         or not words

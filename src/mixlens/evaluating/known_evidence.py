@@ -113,8 +113,8 @@ class KnownEvidence:
             maps = self.case.maps(measure, span=True)
         else:
             maps = self.case.maps(measure)
-        rows = shares(maps.reading.of(maps.scores))
-        return np.array(np.atleast_2d(rows).mean(0)[: self.length], np.float64)
+        target_shares = shares(maps.reading.of(maps.scores))
+        return np.array(np.atleast_2d(target_shares).mean(0)[: self.length], np.float64)
 
     def document_scores(self, measure: str) -> np.ndarray:
         """Return the score of each document, which is the sum over its tokens.

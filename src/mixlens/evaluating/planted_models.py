@@ -160,21 +160,21 @@ def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, 
         )
         return torch.cat([*(padded(part(head)) for head in layer.heads), *idle])
 
-    channel_rows = channels().T
+    channel_inputs = channels().T
     output = join_heads(lambda head: head.output.T).T
     return (
-        join_heads(lambda h: h.query) @ channel_rows,
-        join_heads(lambda h: h.key) @ channel_rows,
-        join_heads(lambda h: h.value) @ channel_rows,
+        join_heads(lambda h: h.query) @ channel_inputs,
+        join_heads(lambda h: h.key) @ channel_inputs,
+        join_heads(lambda h: h.value) @ channel_inputs,
         output,
     )
 
 
 def _perceptron(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
     """Return the first and second weight of an MLP: relu(x) - relu(-x) = x, then the linear map."""
-    channel_rows = channels().T
+    channel_inputs = channels().T
     return (
-        torch.cat([channel_rows, -channel_rows]),
+        torch.cat([channel_inputs, -channel_inputs]),
         channels()
         @ layer.perceptron
         @ torch.cat([torch.eye(FEATURES), -torch.eye(FEATURES)], 1).double(),

@@ -25,13 +25,13 @@ def special(case: Case) -> np.ndarray:
 
     An unknown word counts as a word.
     """
-    row, unknown = case.row, getattr(case.lens.tokenizer, "unk_token", None)
-    marks = row.special or (False,) * len(row)
-    places = row.offsets or ((0, 1),) * len(row)
+    tokens, unknown = case.row, getattr(case.lens.tokenizer, "unk_token", None)
+    marks = tokens.special or (False,) * len(tokens)
+    places = tokens.offsets or ((0, 1),) * len(tokens)
     return np.array(
         [
             mark and not (label == unknown and b > a)
-            for mark, label, (a, b) in zip(marks, row.labels, places, strict=True)
+            for mark, label, (a, b) in zip(marks, tokens.labels, places, strict=True)
         ],
         bool,
     )
@@ -78,7 +78,7 @@ def measured_row(
 
 
 def rank_agreement(
-    row: np.ndarray, reference: np.ndarray, counting: np.ndarray, *, signed: bool = False
+    scores: np.ndarray, reference: np.ndarray, counting: np.ndarray, *, signed: bool = False
 ) -> float:
     """Return Spearman's correlation between scores and reference scores, over the sources in
     `counting`.
@@ -86,7 +86,7 @@ def rank_agreement(
     Absolute scores are compared unless `signed` is true. The correlation is NaN if one side is
     constant.
     """
-    a, b = np.asarray(row, np.float64)[counting], np.asarray(reference, np.float64)[counting]
+    a, b = np.asarray(scores, np.float64)[counting], np.asarray(reference, np.float64)[counting]
     return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))
 
 

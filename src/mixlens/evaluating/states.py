@@ -43,15 +43,15 @@ def categories(case: Case, site: str | None = None) -> np.ndarray:
 
     If a tokenizer has no [CLS] or [SEP], its begin and end tokens are used.
     """
-    row = case.recording.target_tokens(site, 0)
+    tokens = case.recording.target_tokens(site, 0)
     tokenizer = case.lens.tokenizer
-    special = row.special or (False,) * len(row)
+    special = tokens.special or (False,) * len(tokens)
     marks = [
         getattr(tokenizer, f"{a}_token", None) or getattr(tokenizer, f"{b}_token", None)
         for a, b in (("cls", "bos"), ("sep", "eos"))
     ]
-    kinds = np.full(len(row), CATEGORIES.index("other"))
-    for place, (label, outside) in enumerate(zip(row.labels, special, strict=True)):
+    kinds = np.full(len(tokens), CATEGORIES.index("other"))
+    for place, (label, outside) in enumerate(zip(tokens.labels, special, strict=True)):
         if outside and label in marks:
             # Some tokenizers have one token for both; the first one of a text is then the [CLS].
             kinds[place] = 0 if label == marks[0] and (marks[0] != marks[1] or place == 0) else 1

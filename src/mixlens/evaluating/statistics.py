@@ -124,12 +124,12 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
     return float(spearmanr(a, b).statistic)
 
 
-def spearman_rows(a: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return Spearman's correlation of `a` [entry] with each of `rows` [row, entry]."""
-    ranks = [side - side.mean(-1, keepdims=True) for side in (tied_ranks(a), tied_ranks(rows))]
+def spearman_rows(a: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return Spearman's correlation of `a` [entry] with each of `others` [row, entry]."""
+    ranks = [side - side.mean(-1, keepdims=True) for side in (tied_ranks(a), tied_ranks(others))]
     sizes = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum(-1))
     products = ranks[1] @ ranks[0]
     correlations: np.ndarray = np.divide(
-        products, sizes, out=np.full(len(rows), math.nan), where=sizes > 0
+        products, sizes, out=np.full(len(others), math.nan), where=sizes > 0
     )
     return correlations

@@ -138,13 +138,13 @@ def read_without(
         torch.arange(len(removed_masks), device=removed_masks.device),
         copies_at_once(recording, request),
     ):
-        rows, part = torch.zeros_like(numbers), removed_masks[numbers]
+        texts, part = torch.zeros_like(numbers), removed_masks[numbers]
         if token is None:
-            output = model(0, model.hidden(0)[rows].masked_fill(part[..., None], 0), rows)
+            output = model(0, model.hidden(0)[texts].masked_fill(part[..., None], 0), texts)
         else:
             name, ids = token_input(recording, None)
-            output = model_output(recording, rows, {name: ids[rows].masked_fill(part, token)})
-        answers.append(read(output, rows).double().cpu().numpy())
+            output = model_output(recording, texts, {name: ids[texts].masked_fill(part, token)})
+        answers.append(read(output, texts).double().cpu().numpy())
     return np.concatenate(answers)[where.reshape(-1)]
 
 

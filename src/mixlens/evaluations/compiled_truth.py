@@ -61,14 +61,14 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
     """
     observation: dict[str, Any] = {"case": case.name, "reason": None}
     try:
-        row = row_of_target(measure, case.recording, case.target, case.options, case.blank)
+        scores = row_of_target(measure, case.recording, case.target, case.options, case.blank)
     except UnsupportedModel as error:
         return observation | dict.fromkeys(DEFINITIONS, math.nan) | {"reason": str(error)}
     for definition in DEFINITIONS:
         observation[definition] = math.nan
         if case.stands_out(definition):
             observation[definition] = float(
-                judge_target(row, case.target, case.sources[definition])[0]
+                judge_target(scores, case.target, case.sources[definition])[0]
             )
     return observation
 

@@ -90,20 +90,20 @@ def observe(
     pair = (case, case.under(other))
     if not _same_answer(*pair):
         return math.nan
-    rows = [np.abs(one.target_row(measure, aggregate)) for one in pair]
+    score_pair = [np.abs(one.target_row(measure, aggregate)) for one in pair]
     counting = [select_sources(one, special_tokens=special, include_target=own) for one in pair]
     labels = [
         [label for label, counts in zip(one.row.labels, keep, strict=True) if counts]
         for one, keep in zip(pair, counting, strict=True)
     ]
     if labels[0] == labels[1]:
-        return spearman(rows[0][counting[0]], rows[1][counting[1]])
+        return spearman(score_pair[0][counting[0]], score_pair[1][counting[1]])
     if special:
         raise InvalidInput(
             "The two models tokenise this text differently, so special tokens cannot be "
             "compared. Pass special=False."
         )
-    merged = [_words(*parts) for parts in zip(pair, rows, counting, strict=True)]
+    merged = [_words(*parts) for parts in zip(pair, score_pair, counting, strict=True)]
     if merged[0][0] != merged[1][0]:
         first = next(
             (a, b) for a, b in zip(merged[0][0] + [""], merged[1][0] + [""], strict=False) if a != b
@@ -115,7 +115,7 @@ def observe(
     return spearman(merged[0][1], merged[1][1])
 
 
-def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
+def _words(case: Case, scores: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Return the words whose tokens are all included, and the score of each of these words, summed
     over its tokens.
     """
@@ -124,7 +124,7 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
         number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()
     ]
     return [named.labels[number] for number in whole_words], np.array(
-        [row[slice(*ranges[number])].sum() for number in whole_words]
+        [scores[slice(*ranges[number])].sum() for number in whole_words]
     )
 
 

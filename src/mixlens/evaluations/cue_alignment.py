@@ -41,13 +41,13 @@ SPEC = EvaluationSpec(
 )
 
 
-def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> float:
+def alignment(scores: np.ndarray, cues: Sequence[int], metric: str = "dot") -> float:
     """Return the requested metric, given the scores [source] of a target and the positions of the
     cue tokens.
     """
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
-    sizes = np.abs(np.asarray(row, np.float64))
+    sizes = np.abs(np.asarray(scores, np.float64))
     right = np.zeros(len(sizes), bool)
     right[list(cues)] = True
     if not right.any():
@@ -85,8 +85,8 @@ def observe(
         token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])
     ]
     aggregated = alignment(case.target_row(measure, aggregate, **(options or {})), cues, metric)
-    rows = case.layer_rows(measure, **(options or {}))
-    return {"value": aggregated, "layers": [alignment(row, cues, metric) for row in rows]}
+    by_layer = case.layer_rows(measure, **(options or {}))
+    return {"value": aggregated, "layers": [alignment(scores, cues, metric) for scores in by_layer]}
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:

@@ -118,10 +118,10 @@ def observe(
     )
     counting = select_sources(case, special_tokens=how.special, include_target=how.own)
     if how.residual:
-        row = measured_row(case, measure, aggregate, explained)
+        scores = measured_row(case, measure, aggregate, explained)
     else:
-        row = plain_row(case, measure, aggregate, explained)
-    return rank_agreement(row, reference, counting, signed=how.signed)
+        scores = plain_row(case, measure, aggregate, explained)
+    return rank_agreement(scores, reference, counting, signed=how.signed)
 
 
 def plain_row(

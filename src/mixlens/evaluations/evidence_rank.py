@@ -60,11 +60,11 @@ def observe(
     settings = dict(options or {})
     if spec_of(measure).explains_output:
         settings = {**first_tokens(case), **settings}
-    row = np.asarray(case.target_row(measure, aggregate, **settings), np.float64)
+    source_scores = np.asarray(case.target_row(measure, aggregate, **settings), np.float64)
     is_counted = ~special(case)
     if not case.causal:
         is_counted[case.target] = False
-    evidence = np.zeros(len(row), bool)
+    evidence = np.zeros(len(source_scores), bool)
     evidence[[token for tokens in case.cues for token in tokens]] = True
     places = np.flatnonzero(evidence[is_counted]).tolist()
     if not places:
@@ -72,7 +72,7 @@ def observe(
             "No token of the evidence is ranked. Use an example whose evidence is not a "
             "special token."
         )
-    scores = row[is_counted]
+    scores = source_scores[is_counted]
     return {
         "value": reciprocal_rank(scores, places),
         "authors_ties": authors_reciprocal_rank(scores, places),

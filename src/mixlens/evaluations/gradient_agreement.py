@@ -58,9 +58,9 @@ def observe(
     reference = shares(
         case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]
     )
-    row = measured_row(case, measure, aggregate, explained)
+    scores = measured_row(case, measure, aggregate, explained)
     return rank_agreement(
-        row, reference, select_sources(case, special_tokens=special, include_target=own)
+        scores, reference, select_sources(case, special_tokens=special, include_target=own)
     )
 
 

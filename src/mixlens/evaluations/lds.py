@@ -43,7 +43,7 @@ def observe(case: Case, measure: str, *, masks: int = 32, seed: int = 0) -> floa
     prompt = KnownEvidence.of(case)
     generator = np.random.default_rng([seed, len(case.example.text)])
     kept_documents = generator.random((masks, len(prompt.documents))) < 0.5
-    removed = [np.flatnonzero(~row).tolist() for row in kept_documents]
+    removed = [np.flatnonzero(~mask).tolist() for mask in kept_documents]
     effects = prompt.log_probabilities(removed)
     return float(spearman(kept_documents @ prompt.document_scores(measure), effects))
 

@@ -57,11 +57,11 @@ SPACE = "\N{NO-BREAK SPACE}"  # a cell stays on one line
 START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
-def judge_target(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
+def judge_target(scores: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
     """Return whether every true source ranks above every other token, and the fraction of the
     scores that falls on true sources (NaN if all scores are zero).
     """
-    sizes, true = np.abs(np.asarray(row, np.float64)), np.zeros(len(row), bool)
+    sizes, true = np.abs(np.asarray(scores, np.float64)), np.zeros(len(scores), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
     true[list(sources)] = True
     alone = bool(true[target])
@@ -116,10 +116,10 @@ def observe(case: Planted, measure: str) -> dict[str, Any]:
     falls on true sources.
     """
     try:
-        row = row_of(case, measure)
+        scores = row_of(case, measure)
     except UnsupportedModel as error:
         return {"case": case.name, "value": math.nan, "share": math.nan, "reason": str(error)}
-    right, share = judge_target(row, case.target, case.sources)
+    right, share = judge_target(scores, case.target, case.sources)
     return {"case": case.name, "value": float(right), "share": share, "reason": None}
 
 

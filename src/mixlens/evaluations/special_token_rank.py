@@ -44,14 +44,14 @@ SPEC = EvaluationSpec(
 )
 
 
-def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
+def relevance_places(scores: np.ndarray, variant: str = "default") -> np.ndarray:
     """Return the normalised rank of each source by absolute score.
 
     The rank is NaN if there is only one source.
     """
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
-    sizes = np.abs(np.asarray(row, np.float64))
+    sizes = np.abs(np.asarray(scores, np.float64))
     if len(sizes) < 2:
         return np.full(len(sizes), math.nan)
     ranks = tied_ranks(sizes)
@@ -59,10 +59,10 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
 
 
 def places_by_token(
-    row: np.ndarray, labels: Sequence[str], tokens: Iterable[str], variant: str = "default"
+    scores: np.ndarray, labels: Sequence[str], tokens: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
     """Return the normalised ranks of each requested label that occurs in the text."""
-    places, by_token = relevance_places(row, variant), {}
+    places, by_token = relevance_places(scores, variant), {}
     for label in dict.fromkeys(tokens):
         at = [i for i, other in enumerate(labels) if other == label]
         if at:

@@ -173,21 +173,23 @@ def _measured(
                 f"No training text has a token at offset {task.offset}. Use longer texts or a "
                 "smaller offset."
             )
-        for row, layer in enumerate(layers):
-            fitted, passes[fold, row] = fit_probe(
+        for index, layer in enumerate(layers):
+            fitted, passes[fold, index] = fit_probe(
                 probe,
                 task.pairs(train_numbers, layer),
                 task.pairs(apart, layer),
                 task.metric,
                 training,
             )
-            test[row, test_numbers] = [task.hits(number, layer, fitted) for number in test_numbers]
-            train[row] += (
+            test[index, test_numbers] = [
+                task.hits(number, layer, fitted) for number in test_numbers
+            ]
+            train[index] += (
                 sum(task.hits(number, layer, fitted) for number in train_numbers),
                 counts[train_numbers].sum(),
             )
             if across:
-                cross[row] += [
+                cross[index] += [
                     sum(task.hits(number, other, fitted) for number in test_numbers)
                     for other in layers
                 ]

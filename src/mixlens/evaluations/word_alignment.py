@@ -147,8 +147,10 @@ def hard_alignments(
     if eos == "drop" and special.shape[-1]:
         linked &= size >= special.max(-1)
     return [
-        frozenset((int(source), target) for target, source in enumerate(row) if is_linked[target])
-        for row, is_linked in zip(best, linked, strict=True)
+        frozenset(
+            (int(source), target) for target, source in enumerate(best_sources) if is_linked[target]
+        )
+        for best_sources, is_linked in zip(best, linked, strict=True)
     ]
 
 
@@ -167,11 +169,13 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
         return case.maps(measure).scores
     whole = spec.gives == "maps"  # then the scores of the decoder's position count
     site = "cross" if whole else case.recording.structure.stacks[0].name
-    rows = [
-        case.maps(measure, site=site, position=row, word=token).scores[:, row if whole else 0]
-        for row, token in enumerate(inputs.produced)
+    by_position = [
+        case.maps(measure, site=site, position=position, word=token).scores[
+            :, position if whole else 0
+        ]
+        for position, token in enumerate(inputs.produced)
     ]
-    return np.stack(rows, 1)
+    return np.stack(by_position, 1)
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:

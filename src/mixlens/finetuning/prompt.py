@@ -148,10 +148,10 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
         raise InvalidInput(
             "This model predicts a class of the whole text. Pass a masked or causal language model."
         )
-    rows = torch.arange(len(items), device=logits.device)
+    texts = torch.arange(len(items), device=logits.device)
     places = torch.tensor([item.place for item in items], device=logits.device)
     words = torch.tensor([item.words for item in items], device=logits.device)
-    return logits[rows, places].gather(1, words)
+    return logits[texts, places].gather(1, words)
 
 
 def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:

@@ -22,11 +22,11 @@ Hidden = Float[Tensor, "copies token d_model"]
 Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
 
 
-def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidden:
+def gradient(value: Value, hidden: Hidden, texts: Int[Tensor, " copies"]) -> Hidden:
     """Return the gradient of each copy's output with respect to the hidden states of that copy."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
-        slope = slope_of(value(leaf, rows).sum(), leaf)
+        slope = slope_of(value(leaf, texts).sum(), leaf)
     if slope is None:
         raise UnsupportedModel(no_gradient("the hidden states"))
     return slope
@@ -68,20 +68,20 @@ def average_noisy_gradients(
     This is SmoothGrad (Smilkov et al. 2017). The standard deviation of the noise is `noise` times
     the range of values in each text.
     """
-    rows = torch.arange(len(hidden), device=hidden.device)
+    texts = torch.arange(len(hidden), device=hidden.device)
     total = torch.zeros_like(hidden)
-    for row, length in enumerate(lengths):
+    for text, length in enumerate(lengths):
         # The same for every text, so that a batch changes nothing.
         generator = torch.Generator().manual_seed(seed)
-        real = hidden[row, :length]
+        real = hidden[text, :length]
         noise_draws = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(
             real
         )
-        copies = hidden[row].repeat(smooth, 1, 1)
+        copies = hidden[text].repeat(smooth, 1, 1)
         copies[:, :length] += noise_draws * noise * (real.max() - real.min())
         for part in split_chunks(copies, size):
-            total[row] += explain(
-                gradient(value, part, rows.new_full((len(part),), row)), part
+            total[text] += explain(
+                gradient(value, part, texts.new_full((len(part),), text)), part
             ).sum(0)
     return total / smooth
 
@@ -95,11 +95,13 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
     along, share = _quadrature(steps, hidden)
     total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
     for copy in split_chunks(torch.arange(len(hidden) * steps, device=hidden.device), size):
-        rows, step = copy // steps, copy % steps
-        points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
+        text_of_copy, step = copy // steps, copy % steps
+        points = base[text_of_copy] + along[step, None, None] * (
+            hidden[text_of_copy] - base[text_of_copy]
+        )
         # A product, not a scattered sum, whose order is not fixed on a GPU.
-        step_weights = (texts[:, None] == rows) * share[step]
-        total += torch.einsum("tc,c...->t...", step_weights, gradient(value, points, rows))
+        step_weights = (texts[:, None] == text_of_copy) * share[step]
+        total += torch.einsum("tc,c...->t...", step_weights, gradient(value, points, text_of_copy))
     return total
 
 
@@ -113,17 +115,19 @@ def token_path_means(
     """
     along, share = _quadrature(steps, hidden)
     total, device = torch.zeros_like(hidden), hidden.device
-    moves = [(row, token) for row, length in enumerate(lengths) for token in range(length)]
+    moves = [
+        (text_index, token) for text_index, length in enumerate(lengths) for token in range(length)
+    ]
     text, place = torch.tensor(moves, device=device).T
     sums = hidden.new_zeros(len(moves), hidden.shape[-1])
     every = torch.arange(len(moves), device=device)
     for copy in split_chunks(torch.arange(len(moves) * steps, device=device), size):
         move, step = copy // steps, copy % steps
-        rows, tokens, copies = text[move], place[move], torch.arange(len(copy), device=device)
-        points, start = hidden[rows].clone(), base[rows, tokens]
-        points[copies, tokens] = start + along[step, None] * (hidden[rows, tokens] - start)
+        texts, tokens, copies = text[move], place[move], torch.arange(len(copy), device=device)
+        points, start = hidden[texts].clone(), base[texts, tokens]
+        points[copies, tokens] = start + along[step, None] * (hidden[texts, tokens] - start)
         step_weights = (every[:, None] == move) * share[step]
-        sums += step_weights @ gradient(value, points, rows)[copies, tokens]
+        sums += step_weights @ gradient(value, points, texts)[copies, tokens]
     total[text, place] = sums
     return total
 
@@ -137,10 +141,10 @@ def path_sum(
     steps, texts = len(points) - 1, points.shape[1]
     total, every = torch.zeros_like(points[0]), torch.arange(texts, device=points.device)
     for copy in split_chunks(torch.arange(texts * steps, device=points.device), size):
-        rows, step = copy // steps, copy % steps
-        parts = gradient(value, points[step, rows], rows)
-        parts = parts * (points[step + 1, rows] - points[step, rows])
-        step_weights = (every[:, None] == rows).to(parts)
+        text_of_copy, step = copy // steps, copy % steps
+        parts = gradient(value, points[step, text_of_copy], text_of_copy)
+        parts = parts * (points[step + 1, text_of_copy] - points[step, text_of_copy])
+        step_weights = (every[:, None] == text_of_copy).to(parts)
         total += torch.einsum("tc,c...->t...", step_weights, parts)
     return total
 

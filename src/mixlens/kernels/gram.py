@@ -74,12 +74,12 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     """Compute the norms for a few targets from explicit sums, one target at a time."""
     batch, _, targets, sources = weights.shape
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
-    rows = []
+    by_target = []
     for target in range(targets):
         sums = (vectors.write(weights[:, :, target, part], part, target) for part in parts)
         norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in sums]
-        rows.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
-    return rows[0][:, None] if targets == 1 else torch.stack(rows, 1)
+        by_target.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
+    return by_target[0][:, None] if targets == 1 else torch.stack(by_target, 1)
 
 
 def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:

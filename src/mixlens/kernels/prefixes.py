@@ -57,7 +57,7 @@ def visible_projection(
     bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
     for part in slices(weights.shape[2], bytes_each, limit):
         part_visible = visible[:, :, part]
-        rows = in_float64(weights[:, :, part]) * part_visible
+        part_weights = in_float64(weights[:, :, part]) * part_visible
         counts = part_visible.sum(-1)
         prefix = (
             part_visible == (torch.arange(sources, device=part_visible.device) < counts[..., None])
@@ -66,12 +66,12 @@ def visible_projection(
         ends = torch.where(prefix, counts, never)
         born = births[:, :, None] < ends[..., None]
         gram = _visible_grams(rotated, part_visible, limit) + torch.diag_embed(
-            (~born).to(rows.dtype)
+            (~born).to(part_weights.dtype)
         )
-        shortest, right = _shortest(rows, rotated, gram, part_visible, born)
+        shortest, right = _shortest(part_weights, rotated, gram, part_visible, born)
         exact = prefix & (born.sum(-1) == counts)  # independent rows: nothing to exchange
-        shortest = torch.where(exact[..., None], rows, shortest)
-        _repair(shortest, ~(right | exact), rows, columns, part_visible, least)
+        shortest = torch.where(exact[..., None], part_weights, shortest)
+        _repair(shortest, ~(right | exact), part_weights, columns, part_visible, least)
         result[:, :, part] = shortest.to(result.dtype)
     return result, (births < never).sum(-1)
 
@@ -97,15 +97,18 @@ def _full_rank_projection(
     # Rows that all miss a direction by `least` times the largest row have a smaller singular value.
     largest = sources**0.5 * torch.linalg.vector_norm(columns, dim=-1).amax(-1)[..., None]
     certain = torch.linalg.matrix_norm(inverse.factor) * least * largest < 1
-    rows, born = in_float64(weights) * visible, torch.ones_like(gram[..., 0], dtype=torch.bool)
-    shortest, right = _shortest(rows, columns, gram, visible, born)
+    visible_weights, born = (
+        in_float64(weights) * visible,
+        torch.ones_like(gram[..., 0], dtype=torch.bool),
+    )
+    shortest, right = _shortest(visible_weights, columns, gram, visible, born)
     if not bool((right & certain & inverse.trusted).all()):
         return None
     return shortest.to(weights.dtype), torch.full((batch, heads), k, device=weights.device)
 
 
 def _shortest(
-    rows: Float[Tensor, "batch head target source"],
+    weights: Float[Tensor, "batch head target source"],
     rotated: Float[Tensor, "batch head source k"],
     gram: Float[Tensor, "batch head target k k"],
     visible: Bool[Tensor, "batch heads_or_one target source"],
@@ -120,11 +123,11 @@ def _shortest(
         torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device),
         lower,
     )
-    product = rows @ rotated
+    product = weights @ rotated
     coefficients = torch.cholesky_solve(product[..., None], lower)[..., 0] * born
     shortest = (coefficients @ rotated.mT) * visible
     missing = product - shortest @ rotated
-    size = torch.linalg.vector_norm(rows, dim=-1)
+    size = torch.linalg.vector_norm(weights, dim=-1)
     near = torch.linalg.vector_norm(missing, dim=-1) <= _RESIDUAL * size
     calm = torch.linalg.vector_norm(coefficients, dim=-1) <= _GROWTH * size
     return shortest, (info == 0) & near & calm
@@ -146,9 +149,9 @@ def _visible_grams(
     grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, visible.shape[2], -1, -1).flatten(-2)
     columns = differing.nonzero()[:, 0]
     for part in slices(len(columns), 8 * batch * heads * k * k, limit):
-        part_rows = rotated[:, :, columns[part]]
-        outer = torch.einsum("bhsk,bhsl->bhskl", part_rows, part_rows).flatten(-2)
-        grams = grams + visible[..., columns[part]].to(part_rows.dtype) @ outer
+        part_columns = rotated[:, :, columns[part]]
+        outer = torch.einsum("bhsk,bhsl->bhskl", part_columns, part_columns).flatten(-2)
+        grams = grams + visible[..., columns[part]].to(part_columns.dtype) @ outer
     return grams.reshape(batch, heads, -1, k, k)
 
 
@@ -161,16 +164,18 @@ def _repair(
     least: float,
 ) -> None:
     visibility, last, left = visibility.expand(projected.shape), None, projected
-    for row, head, target in wrong.nonzero().tolist():
-        visible = visibility[row, head, target].nonzero()[:, 0]
+    for text, head, target in wrong.nonzero().tolist():
+        visible = visibility[text, head, target].nonzero()[:, 0]
         if not len(visible):  # padding beyond a window sees nothing
             continue
-        same = last is not None and last[:2] == (row, head) and torch.equal(last[2], visible)
+        same = last is not None and last[:2] == (text, head) and torch.equal(last[2], visible)
         if not same:  # tokens of one image see the same sources
-            left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
-            left, last = left * (sizes > least * sizes[0]), (row, head, visible)
-        projected[row, head, target] = 0
-        projected[row, head, target, visible] = (rows[row, head, target, visible] @ left) @ left.mT
+            left, sizes, _ = torch.linalg.svd(columns[text, head, visible], full_matrices=False)
+            left, last = left * (sizes > least * sizes[0]), (text, head, visible)
+        projected[text, head, target] = 0
+        projected[text, head, target, visible] = (
+            rows[text, head, target, visible] @ left
+        ) @ left.mT
 
 
 def ordered_directions(

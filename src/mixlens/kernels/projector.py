@@ -164,13 +164,13 @@ def projector(
     basis, trusted = _orthonormal(columns, least, again=dtype == torch.float64)
     trusted = trusted & ~short
     basis = basis * trusted[..., None, None]
-    for row, head in (~(whole | trusted)).nonzero().tolist():
+    for text, head in (~(whole | trusted)).nonzero().tolist():
         left, sizes, _ = torch.linalg.svd(
-            columns[row, head, : int(lengths[row])], full_matrices=False
+            columns[text, head, : int(lengths[text])], full_matrices=False
         )
         is_kept = sizes > least * sizes[0]
-        basis[row, head, : left.shape[0], : left.shape[1]] = left * is_kept
-        rank[row, head] = is_kept.sum()
+        basis[text, head, : left.shape[0], : left.shape[1]] = left * is_kept
+        rank[text, head] = is_kept.sum()
     return Projector(basis, whole, lengths, rank)
 
 

@@ -54,21 +54,21 @@ def shortest_rows(
     """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
-    weight_rows, matrices, visible = (
+    text_weights, matrices, visible = (
         tensor.detach().cpu().numpy()
         for tensor in (weights.double(), columns, visibility.expand(weights.shape))
     )
-    for row, head in np.ndindex(*weights.shape[:2]):
+    for text, head in np.ndindex(*weights.shape[:2]):
         basis, last = None, None
         for target in range(weights.shape[2]):
-            sources = np.flatnonzero(visible[row, head, target])
+            sources = np.flatnonzero(visible[text, head, target])
             if not len(sources):
                 continue
             if last is None or not np.array_equal(sources, last):
-                basis, last = left_null_basis(matrices[row, head, sources], least), sources
+                basis, last = left_null_basis(matrices[text, head, sources], least), sources
             assert basis is not None
-            shortest = shortest_distribution(weight_rows[row, head, target, sources], basis)
-            result[row, head, target, sources.tolist()] = torch.from_numpy(shortest).to(result)
+            shortest = shortest_distribution(text_weights[text, head, target, sources], basis)
+            result[text, head, target, sources.tolist()] = torch.from_numpy(shortest).to(result)
     return result
 
 

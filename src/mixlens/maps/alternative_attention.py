@@ -71,10 +71,10 @@ class _FreeRow:
         visible_weights: np.ndarray = self.weights[self.visible]
         return visible_weights
 
-    def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
+    def whole(self, visible_part: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
         """Expand the weights of visible sources to all sources, with zeros for hidden sources."""
         weights = np.zeros_like(self.weights)
-        weights[self.visible] = row
+        weights[self.visible] = visible_part
         return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
@@ -156,38 +156,42 @@ def alternative_attention(
     """
     if starts < 1:
         raise InvalidInput(f"starts={starts} is out of range. Pass at least 1.")
-    recorded_row = _free_row(recording, layer, head, target, site, row)
-    best = recorded_row.visible_weights
-    if recorded_row.null.shape[1] > 0:
+    recorded = _free_row(recording, layer, head, target, site, row)
+    best = recorded.visible_weights
+    if recorded.null.shape[1] > 0:
         random = np.random.default_rng(seed)
         low = np.where(best < np.median(best), 1.0, -1.0)
         signs = [low, -low, *random.choice([-1.0, 1.0], size=(max(0, starts - 2), len(low)))]
-        candidates = [_climbed(recorded_row, start) for start in signs[:starts]]
+        candidates = [_climbed(recorded, start) for start in signs[:starts]]
         best = max(
             [best, *candidates],
-            key=lambda other: float(np.abs(other - recorded_row.visible_weights).sum()),
+            key=lambda other: float(np.abs(other - recorded.visible_weights).sum()),
         )
-    weights = recorded_row.whole(best)
-    output = recorded_row.weights @ recorded_row.transformed
-    changed = np.abs(weights @ recorded_row.transformed - output).max()
+    weights = recorded.whole(best)
+    output = recorded.weights @ recorded.transformed
+    changed = np.abs(weights @ recorded.transformed - output).max()
     return AlternativeAttention(
-        weights, recorded_row.weights, float(changed / max(np.abs(output).max(), 1e-300))
+        weights, recorded.weights, float(changed / max(np.abs(output).max(), 1e-300))
     )
 
 
-def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
+def _climbed(recorded: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
     """Search for the most distant weights, starting from the given sign vector.
 
     Each linear programme uses the signs of the last solution. The search stops when the distance no
     longer grows.
     """
-    best, reached = row.visible_weights, 0.0
+    best, reached = recorded.visible_weights, 0.0
     for _ in range(20):
-        other = row.furthest(signs)
-        distance = float(np.abs(other - row.visible_weights).sum())
+        other = recorded.furthest(signs)
+        distance = float(np.abs(other - recorded.visible_weights).sum())
         if distance <= reached + 1e-9:
             break
-        best, reached, signs = other, distance, np.where(other >= row.visible_weights, 1.0, -1.0)
+        best, reached, signs = (
+            other,
+            distance,
+            np.where(other >= recorded.visible_weights, 1.0, -1.0),
+        )
     return best
 
 
@@ -231,38 +235,38 @@ def attention_bounds(
     >>> bool((bounds.lower == bounds.upper).all())
     True
     """
-    recorded_row = _free_row(recording, layer, head, target, site, row)
-    count = len(recorded_row.weights)
-    rows = {
-        -1: np.tile(recorded_row.weights, (count, 1)),
-        1: np.tile(recorded_row.weights, (count, 1)),
+    recorded = _free_row(recording, layer, head, target, site, row)
+    count = len(recorded.weights)
+    extremes = {
+        -1: np.tile(recorded.weights, (count, 1)),
+        1: np.tile(recorded.weights, (count, 1)),
     }
-    if recorded_row.null.shape[1] > 0:
-        for place, source in enumerate(recorded_row.visible):
-            unit = np.zeros(len(recorded_row.visible))
+    if recorded.null.shape[1] > 0:
+        for place, source in enumerate(recorded.visible):
+            unit = np.zeros(len(recorded.visible))
             unit[place] = 1
-            for sign, row_of_sign in rows.items():
-                other = recorded_row.whole(recorded_row.furthest(sign * unit))
-                if sign * (other[source] - recorded_row.weights[source]) > 0:  # otherwise it stays
-                    row_of_sign[source] = other
+            for sign, extreme in extremes.items():
+                other = recorded.whole(recorded.furthest(sign * unit))
+                if sign * (other[source] - recorded.weights[source]) > 0:  # otherwise it stays
+                    extreme[source] = other
     return AttentionBounds(
-        rows[-1].diagonal().copy(),
-        rows[1].diagonal().copy(),
-        recorded_row.weights,
-        rows[-1],
-        rows[1],
+        extremes[-1].diagonal().copy(),
+        extremes[1].diagonal().copy(),
+        recorded.weights,
+        extremes[-1],
+        extremes[1],
     )
 
 
 def _free_row(
-    recording: Recording, layer: int, head: int, target: int, site: str | None, row: int
+    recording: Recording, layer: int, head: int, target: int, site: str | None, text: int
 ) -> _FreeRow:
     request = Request.resolved(recording, site=site, layers=[layer], targets=None, per_head=True)
     _, parts = next(request.sites(recording))
     heads, batch = parts.weights.shape[1], recording.batch
-    targets = len(recording.target_tokens(request.site, row)) if -batch <= row < batch else 0
+    targets = len(recording.target_tokens(request.site, text)) if -batch <= text < batch else 0
     for name, value, count in (
-        ("row", row, batch),
+        ("row", text, batch),
         ("head", head, heads),
         ("target", target, targets),
     ):
@@ -270,29 +274,29 @@ def _free_row(
             raise InvalidInput(
                 f"{name} {value!r} is out of range (0–{count - 1}). Pass a number in this range."
             )
-    row, head, target = row % batch, head % heads, target % targets
-    visible, columns = _visible_columns(recording, request, parts, row, head, target)
+    text, head, target = text % batch, head % heads, target % targets
+    visible, columns = _visible_columns(recording, request, parts, text, head, target)
     null = left_null_basis(columns[visible], tolerance(parts.values.dtype))
     fixed = np.linalg.qr(columns[visible])[0] if null.shape[1] == 0 else _complement(null)
     weights, transformed = (
-        parts.weights[row, head, target].double(),
-        (parts.values[row, head] @ parts.output_weight[head]).double(),
+        parts.weights[text, head, target].double(),
+        (parts.values[text, head] @ parts.output_weight[head]).double(),
     )
-    count = len(recording.source_tokens(request.site, row))
+    count = len(recording.source_tokens(request.site, text))
     return _FreeRow(
         weights[:count].cpu().numpy(), visible, null, fixed, transformed[:count].cpu().numpy()
     )
 
 
 def _visible_columns(
-    recording: Recording, request: Request, parts: Attention, row: int, head: int, target: int
+    recording: Recording, request: Request, parts: Attention, text: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
     """Return the sources that a target can attend to, and the matrix [T, 1] of the head."""
     sources = effective_attention.visible_sources(parts, request.chosen(recording))
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
-    )[row, head]
-    visible = sources.of_head(head)[row, target]
+    )[text, head]
+    visible = sources.of_head(head)[text, target]
     return np.flatnonzero(visible.cpu().numpy()), columns.cpu().numpy()
 
 

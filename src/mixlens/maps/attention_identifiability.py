@@ -58,18 +58,18 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
         visible = effective_attention.visible_sources(parts, targets_of_request)
         columns = value_columns(parts.values, parts.output_weight, visible.lengths)
         simplex = _ranks(with_ones(columns, visible.lengths), tolerance(parts.values.dtype))
-        for row, table in enumerate(tables):
-            targets = len(recording.target_tokens(request.site, row))
+        for text, table in enumerate(tables):
+            targets = len(recording.target_tokens(request.site, text))
             freedom = _freedom(
-                parts.weights[row, :, :targets],
-                effective.values[number, row, :, :targets],
-                visible.visible[row, :, :targets],
+                parts.weights[text, :, :targets],
+                effective.values[number, text, :, :targets],
+                visible.visible[text, :, :targets],
             )
             table.append(
                 {
-                    "rank": effective.extras["rank"][number, row],
-                    "null_dimension": effective.extras["null_dimension"][number, row],
-                    "null_dimension_simplex": visible.lengths[row] - simplex[row],
+                    "rank": effective.extras["rank"][number, text],
+                    "null_dimension": effective.extras["null_dimension"][number, text],
+                    "null_dimension_simplex": visible.lengths[text] - simplex[text],
                     **freedom,
                 }
             )

@@ -197,8 +197,8 @@ class Comparison:
         >>> comparison.segments({"subject": "keys"}).sources
         ('(first token)', '(other)', 'subject')
         """
-        row = self.row or TokenRow(self.sources)
-        groups = group_tokens(split_segments(row, by), sink=sink)
+        tokens = self.row or TokenRow(self.sources)
+        groups = group_tokens(split_segments(tokens, by), sink=sink)
 
         def merged(values: np.ndarray) -> np.ndarray:
             without_sink = values.astype(np.float64)

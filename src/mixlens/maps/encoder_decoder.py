@@ -120,7 +120,7 @@ class SourceAndPrefix:
 def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
     """Concatenate two token sequences, with a line break between their texts."""
     labels = (*first.labels, *second.labels)
-    special = [row.special or (False,) * len(row) for row in (first, second)]
+    special = [tokens.special or (False,) * len(tokens) for tokens in (first, second)]
     both = (*special[0], *special[1])
     sides = (Segment("source", 0, len(first)), Segment("prefix", len(first), len(labels)))
     if first.text is None or second.text is None or not (first.offsets and second.offsets):
@@ -154,7 +154,7 @@ def alti_through(recording: Recording, *, variant: str = "paper") -> list[Source
         ),
         "options": {"variant": variant},
     }
-    return [_row(recording, maps, row, about) for row in range(recording.batch)]
+    return [_row(recording, maps, text, about) for text in range(recording.batch)]
 
 
 def _scores(recording: Recording, site: str, variant: str) -> Scores:
@@ -164,17 +164,17 @@ def _scores(recording: Recording, site: str, variant: str) -> Scores:
 
 
 def _row(
-    recording: Recording, maps: dict[str, Scores], row: int, about: Mapping[str, Any]
+    recording: Recording, maps: dict[str, Scores], text: int, about: Mapping[str, Any]
 ) -> SourceAndPrefix:
     source, prefix = (
-        recording.target_tokens("encoder", row),
-        recording.target_tokens("decoder", row),
+        recording.target_tokens("encoder", text),
+        recording.target_tokens("decoder", text),
     )
     n, m = len(source), len(prefix)
-    encoder = maps["encoder"].values[:, row, :n, :n].double().cpu().numpy()
-    decoder = maps["decoder"].values[:, row, :m, :m].double().cpu().numpy()
-    cross = maps["cross"].values[:, row, :m, :n].double().cpu().numpy()
-    residual = maps["cross"].extras["residual_share"][:, row, :m].double().cpu().numpy()
+    encoder = maps["encoder"].values[:, text, :n, :n].double().cpu().numpy()
+    decoder = maps["decoder"].values[:, text, :m, :m].double().cpu().numpy()
+    cross = maps["cross"].values[:, text, :m, :n].double().cpu().numpy()
+    residual = maps["cross"].extras["residual_share"][:, text, :m].double().cpu().numpy()
     return SourceAndPrefix(through(encoder, decoder, cross, residual), source, prefix, about)
 
 

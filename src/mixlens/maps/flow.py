@@ -43,9 +43,9 @@ def max_flow(
     flows = np.zeros((len(layers), len(targets), count))
     for number, layer in enumerate(layers):
         graph, pipes = _graph(capacities[: layer + 1])
-        for row, target in enumerate(targets):
+        for index, target in enumerate(targets):
             start = (layer + 1) * count + target
-            flows[number, row] = [
+            flows[number, index] = [
                 graph.maxflow_value(start, token, capacity=pipes) for token in range(count)
             ]
     return flows
@@ -92,12 +92,12 @@ def flow_through(
     )
     places = [layer_index(layer, maps.layers) for layer in numbers]
     positions = maps.target_positions
-    rows = (
+    target_list = (
         positions
         if targets is None
         else tuple(position_of(target, maps.target_row, positions) for target in targets)
     )
-    flows = max_flow(passed.steps, layers=places, targets=rows)
+    flows = max_flow(passed.steps, layers=places, targets=target_list)
     step = f"flow({passed.rule})"
     facts = replace(
         maps.facts,
@@ -107,5 +107,9 @@ def flow_through(
         joined_by=step,
     )
     return maps.derived(
-        flows, step, facts, layers=tuple(maps.layers[i] for i in places), target_positions=rows
+        flows,
+        step,
+        facts,
+        layers=tuple(maps.layers[i] for i in places),
+        target_positions=target_list,
     )

@@ -101,9 +101,11 @@ def target_row(
         return shares(maps.row(target).scores[-1])
     if aggregate == "rollout":
         return shares(rolled_out_absolute(maps).row(target).scores[-1])
-    rows = layer_rows(maps, spec, target)
+    by_layer = layer_rows(maps, spec, target)
     return shares(
-        rows.mean(0) if aggregate == "mean" else rows[-1 if aggregate == "last" else int(aggregate)]
+        by_layer.mean(0)
+        if aggregate == "mean"
+        else by_layer[-1 if aggregate == "last" else int(aggregate)]
     )
 
 

@@ -278,9 +278,9 @@ def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
     if not is_rollout or not of_tokens or len(maps.source_row) < FEWEST:
         return None
     positions = np.array(maps.target_positions)
-    rows = np.abs(shares(maps.scores[place]))
-    source = int(rows.sum(0).argmax())
-    shares_of_source = rows[positions != source, source]
+    target_shares = np.abs(shares(maps.scores[place]))
+    source = int(target_shares.sum(0).argmax())
+    shares_of_source = target_shares[positions != source, source]
     if (
         not len(shares_of_source)
         or shares_of_source.mean() < MEAN_SHARE

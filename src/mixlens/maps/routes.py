@@ -61,8 +61,8 @@ def routes(
     if reason is not None:
         raise UnsupportedModel(reason)
     attention.stack.require_every_layer("a route")
-    row = recording.target_tokens(attention.name, 0)
-    position = position_of(target, row, range(len(row)))
+    target_tokens = recording.target_tokens(attention.name, 0)
+    position = position_of(target, target_tokens, range(len(target_tokens)))
     search = _Search(
         recording=recording,
         site=attention.name,
@@ -79,7 +79,7 @@ def routes(
         heads=tuple(search.heads),
         blocks=tuple(search.blocks),
         target=position,
-        tokens=tuple(row.labels),
+        tokens=tuple(target_tokens.labels),
         layers=len(layers),
         threshold=threshold,
         renormalised=renormalise,
@@ -167,16 +167,16 @@ class _Search:
         heads = shares.heads[0].transpose(0, 1).cpu().double().numpy()  # [token, head, source]
         residual = shares.residual[0].cpu().double().numpy()
         self._describe(index, tokens, heads, residual)
-        rows = np.arange(len(tokens))
+        indices = np.arange(len(tokens))
         if self.renormalise:
             kept_shares = self._keep_above(
                 np.column_stack([heads.reshape(len(tokens), -1), residual])
             )
             merged = kept_shares[:, :-1].reshape(heads.shape).sum(1)
-            merged[rows, tokens] += kept_shares[:, -1]
+            merged[indices, tokens] += kept_shares[:, -1]
         else:
             merged = heads.sum(1)
-            merged[rows, tokens] += residual
+            merged[indices, tokens] += residual
             merged = self._keep_above(merged)
         return zip(tokens, merged, strict=True)
 

@@ -52,9 +52,11 @@ def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
     HTML pages group the sources by these segments, and `segments()` sums their scores.
     """
     _require_tokens(maps)
-    row = replace(maps.source_row, segments=split_segments(maps.source_row, by))
+    divided_tokens = replace(maps.source_row, segments=split_segments(maps.source_row, by))
     same = maps.target_row == maps.source_row
-    return replace(maps, source_row=row, target_row=row if same else maps.target_row)
+    return replace(
+        maps, source_row=divided_tokens, target_row=divided_tokens if same else maps.target_row
+    )
 
 
 def has_sums(maps: MixingMaps) -> bool:
@@ -96,16 +98,16 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
 def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     """Compute `MixingMaps.inside`."""
     _require_tokens(maps)
-    row = maps.source_row
-    groups = group_tokens(split_segments(row, by), sink=False, apart=False)
+    source_tokens = maps.source_row
+    groups = group_tokens(split_segments(source_tokens, by), sink=False, apart=False)
     if name not in groups:
         raise InvalidInput(no_such("segment", name, list(groups), "The text has"))
     places = groups[name]
     part = TokenRow(
-        tuple(row.labels[i] for i in places),
-        row.text,
-        None if row.offsets is None else tuple(row.offsets[i] for i in places),
-        None if row.special is None else tuple(row.special[i] for i in places),
+        tuple(source_tokens.labels[i] for i in places),
+        source_tokens.text,
+        None if source_tokens.offsets is None else tuple(source_tokens.offsets[i] for i in places),
+        None if source_tokens.special is None else tuple(source_tokens.special[i] for i in places),
     )
     facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False, sums_vary=False)
     return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)

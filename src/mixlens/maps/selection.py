@@ -30,27 +30,27 @@ def select(
     if numbers is not None:
         places = [layer_index(layer, maps.layers) for layer in numbers]
     positions = maps.target_positions
-    rows = list(range(len(positions)))
+    indices = list(range(len(positions)))
     if named is not None:
-        rows = [
+        indices = [
             positions.index(position_of(target, maps.target_row, positions)) for target in named
         ]
 
-    def select_rows(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
+    def take_targets(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
         values = values.take(places, 0)
-        return values.take(rows, dims.index("target")) if "target" in dims else values
+        return values.take(indices, dims.index("target")) if "target" in dims else values
 
-    scores = select_rows(maps.scores, maps.dims)
+    scores = take_targets(maps.scores, maps.dims)
     return replace(
         maps,
         scores=scores,
         facts=maps.facts.of(scores) if maps.facts.sums_vary else maps.facts,
         layers=tuple(maps.layers[place] for place in places),
         measured={
-            name: replace(extra, values=select_rows(extra.values, extra.dims))
+            name: replace(extra, values=take_targets(extra.values, extra.dims))
             for name, extra in maps.measured.items()
         },
-        target_positions=tuple(positions[row] for row in rows),
+        target_positions=tuple(positions[index] for index in indices),
     )
 
 
@@ -81,22 +81,25 @@ def _require_heads(maps: MixingMaps) -> None:
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:
     """Compute `MixingMaps.words`. Sources that are segments are not merged."""
     columns = _unmerged(maps.source_row) if has_sums(maps) else words.words(maps.source_row)
-    rows = words.words(maps.target_row)
+    targets_merge = words.words(maps.target_row)
     step = f"words(sources={sources}, targets={targets})"
-    return _merged(maps, columns, rows, sources, targets, step)
+    return _merged(maps, columns, targets_merge, sources, targets, step)
 
 
 def merge_spans(
     maps: MixingMaps,
     columns: Sequence[Span] | None,
-    rows: Sequence[Span] | None,
+    target_spans: Sequence[Span] | None,
     sources: str,
     targets: str,
 ) -> MixingMaps:
     """Compute `MixingMaps.spans`."""
-    _require_measured(maps, rows or ())
-    step = f"spans(sources={_listed(columns)}, targets={_listed(rows)})"
-    merges = words.spans(maps.source_row, columns or ()), words.spans(maps.target_row, rows or ())
+    _require_measured(maps, target_spans or ())
+    step = f"spans(sources={_listed(columns)}, targets={_listed(target_spans)})"
+    merges = (
+        words.spans(maps.source_row, columns or ()),
+        words.spans(maps.target_row, target_spans or ()),
+    )
     return _merged(maps, *merges, sources, targets, step)
 
 
@@ -104,12 +107,12 @@ def _unmerged(row: TokenRow) -> Merge:
     return [(i, i + 1) for i in range(len(row))], row
 
 
-def _require_measured(maps: MixingMaps, rows: Sequence[Span]) -> None:
+def _require_measured(maps: MixingMaps, spans: Sequence[Span]) -> None:
     """Raise an error if a span of targets contains no measured target, because merging it would
     have no effect.
     """
     positions = maps.target_positions
-    for start, stop in rows:
+    for start, stop in spans:
         if not any(start <= position < stop for position in positions):
             listed = ", ".join(map(str, positions[:20])) + ", …" * (len(positions) > 20)
             raise InvalidInput(

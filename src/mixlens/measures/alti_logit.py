@@ -117,8 +117,8 @@ def _block_size(recording: Recording, request: Request) -> int:
     """Return the number of targets to process at once if the recording does not keep its layers."""
     stack = recording.structure.stack_of(request.site)
     tokens = recording.tokens_of(stack)
-    row = 24 * max(site.heads for site in stack.layers[0].sites) * tokens
-    fitting = rows_at_once(row, recording.memory_budget, entry_device(recording.model))
+    target_bytes = 24 * max(site.heads for site in stack.layers[0].sites) * tokens
+    fitting = rows_at_once(target_bytes, recording.memory_budget, entry_device(recording.model))
     return min(fitting, max(_LEAST, -(-tokens // _BLOCKS)))
 
 
@@ -191,8 +191,8 @@ class _CarriedDown:
 
     def _carry(self, site: Attention, block: Targets) -> None:
         shares, _ = normalised_contributions(site, block, self.budget, released=self.released)
-        rows = torch.stack(list(self.rows.values()), 1).to(shares.device)
+        carried_scores = torch.stack(list(self.rows.values()), 1).to(shares.device)
         if block.positions is not None:
-            rows = rows[:, :, list(block.positions[0])]
-        carried = rows @ shares
+            carried_scores = carried_scores[:, :, list(block.positions[0])]
+        carried = carried_scores @ shares
         self._below = carried if self._below is None else self._below + carried

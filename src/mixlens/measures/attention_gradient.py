@@ -100,7 +100,7 @@ def projection_gradients(
     stack = recording.structure.stack_of(request.site)
     layers = [stack.layers[position] for position in stack.positions(request.kind)]
     structures = [next(s for s in layer.sites if request.kind in s.kinds) for layer in layers]
-    rows = torch.arange(recording.batch, device=entry_device(recording.model))
+    texts = torch.arange(recording.batch, device=entry_device(recording.model))
     inputs, model_output = recording.projected, recording.output
     if inputs is None:
         inputs = ProjectionInputs(
@@ -111,9 +111,9 @@ def projection_gradients(
         )
         with inputs.collect(recording.model):
             narrow = output.only_what_is_read(recording.model)
-            model_output = output_of(recording, rows, narrow)
+            model_output = output_of(recording, texts, narrow)
     with torch.enable_grad():
-        number = output(model_output, rows).sum()
+        number = output(model_output, texts).sum()
     tokens = recording.tokens_of(stack) if recording.is_kept else recording.width
     by_layer = []
     for layer, structure, gradient in zip(

@@ -90,13 +90,13 @@ def score_model(
     )
     sizes = torch.zeros_like(values[:, 0])
     narrow = output.only_what_is_read(recording.model)
-    for row, count in enumerate(moving):
-        before = output(model_output(recording, torch.tensor([row]), narrow), torch.tensor([row]))
-        sizes[row] = before.abs().max()
+    for text, count in enumerate(moving):
+        before = output(model_output(recording, torch.tensor([text]), narrow), torch.tensor([text]))
+        sizes[text] = before.abs().max()
         for places in split_chunks(torch.arange(count, device=hidden.device), size):
-            after = _blanked(recording, request, output, row, places, token)
-            values[row, places] = (before - after).to(values)
-            sizes[row] = torch.maximum(sizes[row], after.abs().max().to(sizes))
+            after = _blanked(recording, request, output, text, places, token)
+            values[text, places] = (before - after).to(values)
+            sizes[text] = torch.maximum(sizes[text], after.abs().max().to(sizes))
     values = values if signed else values.abs()
     return Scores(
         values[None, :, None],
@@ -111,7 +111,7 @@ def _blanked(
     recording: Recording,
     request: Request,
     output: Explained,
-    row: int,
+    text: int,
     places: Tensor,
     token: int | None,
 ) -> Float[Tensor, " place"]:
@@ -119,18 +119,18 @@ def _blanked(
 
     If `token` is None, the embedding is set to zero instead.
     """
-    rows = torch.full_like(places, row)
+    texts = torch.full_like(places, text)
     order = torch.arange(len(places), device=places.device)
     narrow = output.only_what_is_read(recording.model)
     if token is None:
         model = ModelFrom(recording, request.site)
-        hidden = model.hidden(0)[rows].clone()
+        hidden = model.hidden(0)[texts].clone()
         hidden[order, places] = 0
-        return output(model(0, hidden, rows, narrow), rows)
+        return output(model(0, hidden, texts, narrow), texts)
     name, ids = token_input(recording, request.site)
-    replaced = ids[rows].clone()
+    replaced = ids[texts].clone()
     replaced[order, places] = token
-    return output(model_output(recording, rows, {name: replaced, **narrow}), rows)
+    return output(model_output(recording, texts, {name: replaced, **narrow}), texts)
 
 
 def replacement_id(recording: Recording, replacement: str | int | None) -> int | None:

@@ -144,14 +144,14 @@ def projections(
 
 
 def _by_group(
-    rows: Float[Tensor, "batch head target inner"],
+    left_factor: Float[Tensor, "batch head target inner"],
     columns: Float[Tensor, "batch kv_head inner out"],
 ) -> Float[Tensor, "batch head target out"]:
     """Return the matrix product with grouped keys or values (GQA), without repeating them for each
     head.
     """
-    batch, heads, targets, inner = rows.shape
-    grouped = rows.reshape(batch, columns.shape[1], -1, inner) @ columns
+    batch, heads, targets, inner = left_factor.shape
+    grouped = left_factor.reshape(batch, columns.shape[1], -1, inner) @ columns
     return grouped.view(batch, heads, targets, -1)
 
 

@@ -89,12 +89,12 @@ def score_model(
     column = like.new_zeros(len(request.layers), batch, count)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     for text, length in enumerate(lengths):
-        for place, rows, norms in _text_norms(recording, request, text, length, rules, local):
+        for place, places, norms in _text_norms(recording, request, text, length, rules, local):
             device = values.device  # layers may be on several devices
-            rows, norms = rows.to(device), norms.to(device)
-            values[place, text, rows, :length] = norms[:, :length]
+            places, norms = places.to(device), norms.to(device)
+            values[place, text, places, :length] = norms[:, :length]
             if bias == "column":
-                column[place, text, rows] = norms[:, length]
+                column[place, text, places] = norms[:, length]
     targets = request.chosen(recording)
     target_norms = torch.stack([targets.take(layer, 1) for layer in values])
     facts = Facts(residual_included=True, reaches_input=not local)
@@ -122,16 +122,16 @@ def _text_norms(
             token_parts = own_parts(
                 layers[number].input[text, :length], column=rules.bias == "column"
             )
-            rows = torch.tensor(
+            places = torch.tensor(
                 range(length) if targets is None else targets, device=token_parts.device
             )
-            parts = through(layers[number], token_parts, rows, text, rules, budget, first=True)
-            yield place, rows, torch.linalg.vector_norm(parts, dim=-1)
+            parts = through(layers[number], token_parts, places, text, rules, budget, first=True)
+            yield place, places, torch.linalg.vector_norm(parts, dim=-1)
         return
     below = layers[: max(request.layers) + 1]
-    for number, (rows, parts) in enumerate(
+    for number, (places, parts) in enumerate(
         follow_parts(below, text, length, rules, budget, targets)
     ):
         for place, layer_number in enumerate(request.layers):
             if layer_number == number:
-                yield place, rows, torch.linalg.vector_norm(parts, dim=-1)
+                yield place, places, torch.linalg.vector_norm(parts, dim=-1)

@@ -98,16 +98,16 @@ def score_model(
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         base = baseline_of(recording, request, layer, baseline, hidden, moving)
-        rows = torch.arange(len(hidden), device=hidden.device)
+        texts = torch.arange(len(hidden), device=hidden.device)
         with constants(recording.model):
             attributions, expected, off = differences_explained(
-                lambda both: value(both, torch.cat([rows, rows])), hidden, base
+                lambda both: value(both, torch.cat([texts, texts])), hidden, base
             )
         relative, rounding = _TOLERANCE[hidden.dtype]
         with (
             torch.no_grad()
         ):  # f(x) may equal f(baseline): then only its own size tells what is small
-            size = output(recording.output, rows).abs() + attributions.flatten(1).abs().sum(1)
+            size = output(recording.output, texts).abs() + attributions.flatten(1).abs().sum(1)
         if not bool((off.abs() <= relative * expected.abs() + rounding * size).all()):
             worst = float((off.abs() / expected.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(

@@ -111,8 +111,8 @@ def score_model(
     layers[0].stack.require_every_layer("this attribution", len(layers))
     count = int(layers[0].input.shape[1])
     width = max(
-        len(recording.source_tokens(request.site, row))
-        for row in range(recording.rows(request.site))
+        len(recording.source_tokens(request.site, text))
+        for text in range(recording.rows(request.site))
     )
     width = count if request.kind is AttentionKind.SELF else width
     shape = (len(request.layers), recording.rows(request.site), count, width)
@@ -120,14 +120,14 @@ def score_model(
         torch.zeros(shape, dtype=layers[0].input.dtype, device=layers[0].input.device)
         for _ in range(2)
     )
-    for row in range(recording.rows(request.site)):
-        squared = _row_norms(recording, request, layers, row, norm, probes, seed)
+    for text in range(recording.rows(request.site)):
+        squared = _row_norms(recording, request, layers, text, norm, probes, seed)
         share, error = _contributions(squared)
         targets, sources = share.shape[1:]
         layer_numbers = list(request.layers)
-        values[:, row, :targets, :sources] = share[layer_numbers].to(values)
+        values[:, text, :targets, :sources] = share[layer_numbers].to(values)
         if error is not None:
-            errors[:, row, :targets, :sources] = error[layer_numbers].to(values)
+            errors[:, text, :targets, :sources] = error[layer_numbers].to(values)
     request_targets = request.chosen(recording)
     values_of_targets = torch.stack([request_targets.take(layer, 1) for layer in values])
     if probes is None:
@@ -142,19 +142,20 @@ def _row_norms(
     recording: Recording,
     request: Request,
     layers: list[Layer],
-    row: int,
+    text: int,
     norm: tuple[LinearisedNorm, Tensor] | None,
     probes: int | None,
     seed: int,
 ) -> SquaredNorms:
     steps: list[Step] = [
-        LayerFunction(layer, row, of_states=request.kind is AttentionKind.CROSS) for layer in layers
+        LayerFunction(layer, text, of_states=request.kind is AttentionKind.CROSS)
+        for layer in layers
     ]
     if norm is not None:
-        steps.insert(0, _NormStep(norm[0], norm[1][row]))
+        steps.insert(0, _NormStep(norm[0], norm[1][text]))
     tokens = (
-        len(recording.target_tokens(request.site, row)),
-        len(recording.source_tokens(request.site, row)),
+        len(recording.target_tokens(request.site, text)),
+        len(recording.source_tokens(request.site, text)),
     )
 
     def seeds(count: int, width: int, like: Tensor) -> Seeds:

@@ -180,8 +180,8 @@ def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
     """Return each text's completeness error: its sum of attributions minus (f(x) - f(baseline))."""
-    rows = torch.arange(len(base), device=base.device)
-    return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
+    texts = torch.arange(len(base), device=base.device)
+    return parts.flatten(1).sum(1) - (output(recording.output, texts) - value(base, texts))
 
 
 @torch.no_grad()
@@ -196,12 +196,12 @@ def _token_errors(
     """Return the completeness error of each token on a sequential path, where only this token
     changes.
     """
-    rows = torch.arange(len(base), device=base.device)
-    whole, errors = output(recording.output, rows), []
+    texts = torch.arange(len(base), device=base.device)
+    whole, errors = output(recording.output, texts), []
     for token in range(hidden.shape[1]):
         replaced = hidden.clone()
         replaced[:, token] = base[:, token]
-        errors.append(parts[:, token].sum(-1) - (whole - value(replaced, rows)))
+        errors.append(parts[:, token].sum(-1) - (whole - value(replaced, texts)))
     return torch.stack(errors, 1)
 
 
@@ -237,11 +237,11 @@ def word_path(
     least (`anchors="greedy"`), or the neighbour with the most channels that need not be moved
     ("maxcount").
     """
-    rows = [
+    word_paths = [
         anchor_words(part, baseline, vectors, steps=steps, anchors=anchors, neighbours=neighbours)
         for part in split_chunks(words, size)
     ]
-    path, end = torch.cat(rows, 1), vectors[baseline]
+    path, end = torch.cat(word_paths, 1), vectors[baseline]
     points = [vectors[path[0]]]
     for step in path[1:]:
         points.append(_moved(vectors[step], end, points[-1], steps))

@@ -71,7 +71,11 @@ def score_model(
     """
     is_released(variant)  # only for its check
     parts = LogitParts.of("logit_update", recording, request, output)
-    check, rows, remainders = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
+    check, by_layer_position, remainders = (
+        StreamCheck("logit_update"),
+        dict[int, Tensor](),
+        dict[int, Tensor](),
+    )
 
     def visit(position: int, layer: Layer, targets: Targets) -> None:
         with layer.hold_attention():
@@ -82,21 +86,21 @@ def score_model(
             remainders[position] = parts.sum_unattributed(layer, updates, targets)
             if initial and position == 0:
                 updates = with_initial(parts, updates, layer, targets)
-            rows[position] = updates
+            by_layer_position[position] = updates
 
     every = tuple(range(len(recording.structure.site(request.site).numbers)))
     recording.visit(replace(request, layers=every, targets=parts.places), visit)
     return Scores(
-        by_layer([rows[position] for position in request.layers])[:, :, None],
+        by_layer([by_layer_position[position] for position in request.layers])[:, :, None],
         {"unattributed": by_layer([remainders[position] for position in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )
 
 
-def with_initial(parts: LogitParts, row: Tensor, first: Layer, targets: Targets) -> Tensor:
+def with_initial(parts: LogitParts, scores: Tensor, first: Layer, targets: Targets) -> Tensor:
     """Return scores [batch, source] plus the contribution of the explained tokens' own
     embeddings.
     """
-    places = torch.tensor(parts.places, device=row.device)
-    return row.scatter_add(1, places, parts.initial(first, targets).to(row))
+    places = torch.tensor(parts.places, device=scores.device)
+    return scores.scatter_add(1, places, parts.initial(first, targets).to(scores))

@@ -37,19 +37,23 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
     """Return numbers from [0, 1) that depend only on the text and the `seed`."""
     layers = recording.layers(request.site)
     sources = [
-        recording.source_tokens(request.site, row) for row in range(recording.rows(request.site))
+        recording.source_tokens(request.site, text) for text in range(recording.rows(request.site))
     ]
     targets = [
-        recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
+        recording.target_tokens(request.site, text) for text in range(recording.rows(request.site))
     ]
     drawn_layers, request_targets = [], request.chosen(recording)
     for index in request.layers:
         layer, like = layers[index], layers[index].input
         visible = layer.site(request.kind).visibility.visible
         noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
-        for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
-            text_noise = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
-            noise[row, : len(rows), : len(columns)] = text_noise.to(noise)
+        for text, (target_tokens, columns) in enumerate(zip(targets, sources, strict=True)):
+            text_noise = _noise(
+                (seed, index, target_tokens.labels, columns.labels),
+                len(target_tokens),
+                len(columns),
+            )
+            noise[text, : len(target_tokens), : len(columns)] = text_noise.to(noise)
         if visible is not None:  # including sources that are padding in every text (LUKE entities)
             noise = noise * visible.any(1)[..., : noise.shape[-1]]
         drawn_layers.append(request_targets.take(noise, 1))

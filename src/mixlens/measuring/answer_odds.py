@@ -152,8 +152,8 @@ def _tensors(
     """Return the model inputs: each prompt, followed by the answer without its last token."""
     decodes = takes_decoder_ids(model)
     following = [] if decodes else list(answer[:-1])
-    rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
-    tensors: dict[str, Any] = pad_sequences(rows, tokenizer, set(_parameters(model)))
+    encodings = [{"input_ids": [*prompt, *following]} for prompt in prompts]
+    tensors: dict[str, Any] = pad_sequences(encodings, tokenizer, set(_parameters(model)))
     if decodes:
         first = start_token(model) if start is None else start
         begun = torch.tensor([[first, *answer[:-1]]])
@@ -219,7 +219,8 @@ def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
         return
     other = [*ids[:-1], ids[-1] - 1 if ids[-1] else 1]
     one, two = (
-        _logits(model, {"input_ids": torch.tensor([row])}, len(ids)) for row in (ids, other)
+        _logits(model, {"input_ids": torch.tensor([token_ids])}, len(ids))
+        for token_ids in (ids, other)
     )
     bar = _ALIKE * torch.finfo(one.dtype).eps * one.abs().max()
     if bool(((one - two)[:, :-1].abs() > bar).any()):

@@ -39,8 +39,8 @@ def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
     """
     parts = [part for text in texts for part in _parts(text)]
     try:
-        rows = tokenized_batch(tokenizer, len(parts), text=parts)[1] if parts else []
-        sizes = [len(row["input_ids"]) for row in rows]
+        encodings = tokenized_batch(tokenizer, len(parts), text=parts)[1] if parts else []
+        sizes = [len(encoding["input_ids"]) for encoding in encodings]
     except (TypeError, ValueError):  # no tokenizer, or not a text
         sizes = [_count(tokenizer, part) for part in parts]
     remaining_sizes = iter(sizes)

@@ -96,17 +96,17 @@ def choose_target(
             f"Unknown aggregate {aggregate!r}. Choose one of: {', '.join(AGGREGATES)}, or "
             "pass a layer number."
         )
-    row = recording.named_targets(site, 0)
-    ((place,),) = positions_by_text([target], [row], first=_find_targets(recording, site))
+    target_tokens = recording.named_targets(site, 0)
+    ((place,),) = positions_by_text([target], [target_tokens], first=_find_targets(recording, site))
     layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(
             f"Layer {aggregate} is out of range (0–{layers - 1}). Pass a number in this range."
         )
     word_tokens: tuple[int, ...] = (place,)
-    index, label = place, row.labels[place]
+    index, label = place, target_tokens.labels[place]
     if words:
-        ranges, merged = merged_words(row)
+        ranges, merged = merged_words(target_tokens)
         index = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
         word_tokens, label = tuple(range(*ranges[index])), merged.labels[index]
     return TargetChoice(
@@ -117,7 +117,7 @@ def choose_target(
         label=label,
         aggregate=aggregate,
         words=words,
-        row=row,
+        row=target_tokens,
     )
 
 
@@ -147,8 +147,10 @@ def choose_span(
         (part,) = answer_parts(recording, answer)
         places = part.positions
     elif targets is not None:
-        row = recording.named_targets(site, 0)
-        (places,) = positions_by_text(targets, [row], first=_find_targets(recording, site))
+        target_tokens = recording.named_targets(site, 0)
+        (places,) = positions_by_text(
+            targets, [target_tokens], first=_find_targets(recording, site)
+        )
     elif recording.targets is not None:
         places = recording.targets[0]
     else:
@@ -216,8 +218,8 @@ def own_source(recording: Recording, choice: TargetChoice) -> int | None:
 
 def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
     """Return the index of the cue among the shown sources."""
-    row = recording.source_tokens(choice.site, 0)
-    labels = merged_words(row)[1] if choice.words else row
+    source_tokens = recording.source_tokens(choice.site, 0)
+    labels = merged_words(source_tokens)[1] if choice.words else source_tokens
     try:
         return position_of(cue, labels, range(len(labels)))
     except InvalidInput as error:

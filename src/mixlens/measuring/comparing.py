@@ -107,24 +107,24 @@ def compare(
         }
         for name, spec in specs.items()
     }
-    rows = _rows_of(recording, choice, specs, arguments, budget, progress)
-    for name, warning in rows.warnings.items():
+    results = _rows_of(recording, choice, specs, arguments, budget, progress)
+    for name, warning in results.warnings.items():
         warnings.warn(f"{name}: {warning}", stacklevel=3)
     return Comparison(
         target=choice.chosen,
         target_token=choice.label,
-        sources=rows.sources.labels,
+        sources=results.sources.labels,
         own_source=own_source(recording, choice),
         aggregate=str(aggregate),
-        scores=rows.scores,
-        left_out=rows.left_out,
+        scores=results.scores,
+        left_out=results.left_out,
         explained=name_of_output,
         cue=place,
         model=model_name(recording.model),
-        row=rows.sources,
-        by_layer=rows.by_layer,
-        provenance=rows.provenance,
-        warnings=rows.warnings,
+        row=results.sources,
+        by_layer=results.by_layer,
+        provenance=results.provenance,
+        warnings=results.warnings,
     )
 
 
@@ -159,7 +159,7 @@ def _rows_of(
     progress: Progress | None,
 ) -> _Rows:
     """Return the scores of each measure, or the reason for skipping it."""
-    rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
+    results, shared = _Rows(), _shared(recording, choice, specs, arguments)
     kinds: set[type[BaseException]] = set()
     for number, (name, spec) in enumerate(specs.items()):
         measure_arguments = arguments[name]
@@ -171,16 +171,16 @@ def _rows_of(
                 _require_time(name, spec, choice, measure_arguments, recording, budget)
             maps = shared.get(name) or _measured(name, spec, choice, measure_arguments, recording)
             rolled = _rolled_rows(name, spec, choice, measure_arguments, recording)
-            _add(rows, name, spec, choice, maps, rolled)
+            _add(results, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
-            rows.left_out[name] = without_subject(name, str(error))
+            results.left_out[name] = without_subject(name, str(error))
             kinds.add(type(error))
-    if not rows.scores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
+    if not results.scores:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in results.left_out.items())
         if kinds == {OutOfMemory}:
             raise OutOfMemory(reasons)
         raise InvalidInput(f"No measure applies: {reasons}")
-    return rows
+    return results
 
 
 def _shared(
@@ -219,8 +219,8 @@ def _shared(
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
     """Return whether a measure scores the target without computing whole maps."""
-    rows = not recording.is_kept and spec.row_by_row
-    return rows and _takes_rows(recording, spec, choice)
+    can_score_alone = not recording.is_kept and spec.row_by_row
+    return can_score_alone and _takes_rows(recording, spec, choice)
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
@@ -239,14 +239,14 @@ def _measured(
         raise InvalidInput(
             f"{name} does not support spans, because it scores single targets of an output."
         )
-    rows = _takes_rows(recording, spec, choice)
-    whole = recording if rows else with_all_targets(recording, name)
-    if spec.gives == "maps" and not rows:
+    is_single_target = _takes_rows(recording, spec, choice)
+    whole = recording if is_single_target else with_all_targets(recording, name)
+    if spec.gives == "maps" and not is_single_target:
         whole = replace(
             whole, produced=None
         )  # aggregated layers: targets and sources are the same tokens
-    targets = list(choice.word_tokens) if rows else None
-    span = choice.span if rows else None
+    targets = list(choice.word_tokens) if is_single_target else None
+    span = choice.span if is_single_target else None
     maps = measure(name, whole, site=choice.site, targets=targets, span=span, **options)
     assert not isinstance(maps, list)
     return maps
@@ -276,7 +276,7 @@ def _require_time(
     budget: Budget,
 ) -> None:
     """Raise `InvalidInput` if the measure would take longer than the time budget."""
-    length = max(len(row[0]) for row in recording.tokens.values())
+    length = max(len(texts[0]) for texts in recording.tokens.values())
     if length <= 2 * SHORTEST:
         return
 
@@ -301,7 +301,7 @@ def _require_time(
 
 
 def _add(
-    rows: _Rows,
+    results: _Rows,
     name: str,
     spec: Spec,
     choice: TargetChoice,
@@ -320,15 +320,15 @@ def _add(
         aggregated, aggregate = rolled_out_absolute(maps), "last"
     collapse = collapse_of(aggregated)
     if collapse is not None:
-        rows.warnings[name] = str(collapse)
+        results.warnings[name] = str(collapse)
     if spec.gives == "maps" and not choice.span:
         maps, aggregated = (replace(each, target_row=choice.row) for each in (maps, aggregated))
     aggregated = aggregated.words() if choice.words else aggregated
     index = 0 if choice.span else choice.chosen  # a span is the only target of its maps
-    rows.scores[name] = target_row(aggregated, spec, index, aggregate)
-    rows.provenance[name] = maps.provenance
+    results.scores[name] = target_row(aggregated, spec, index, aggregate)
+    results.provenance[name] = maps.provenance
     if spec.gives == "maps":
         merged = maps.words() if choice.words else maps
-        rows.by_layer[name] = layer_rows(merged, spec, index)
-    if not spec.explains_output or not len(rows.sources):
-        rows.sources = aggregated.source_row
+        results.by_layer[name] = layer_rows(merged, spec, index)
+    if not spec.explains_output or not len(results.sources):
+        results.sources = aggregated.source_row

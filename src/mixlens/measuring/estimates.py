@@ -102,8 +102,8 @@ class Estimate:
     @property
     def scores(self) -> int:
         """Return the size of the scores in bytes."""
-        layers, rows = self.layers or self.shape.layers, self.targets or self.tokens
-        lines = 1 if self.spec.gives in ("row", "rows") else layers * rows
+        layers, targets = self.layers or self.shape.layers, self.targets or self.tokens
+        lines = 1 if self.spec.gives in ("row", "rows") else layers * targets
         return self.texts * max(4, self.shape.number) * lines * self.tokens
 
     @property
@@ -149,8 +149,8 @@ class Estimate:
     @property
     def _checks(self) -> int:
         """Return the bytes of the tensors that deferred checks keep, including stacked copies."""
-        rows = 2 * self.texts * self.tokens * self.shape.d_model * self.shape.layers
-        return 0 if self.by_rows else 2 * self.shape.number * min(rows, MOST_HELD)
+        numbers = 2 * self.texts * self.tokens * self.shape.d_model * self.shape.layers
+        return 0 if self.by_rows else 2 * self.shape.number * min(numbers, MOST_HELD)
 
     @property
     def _weights(self) -> int:
@@ -192,8 +192,8 @@ class Estimate:
         copies = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
         weights = copies * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
-        rows = (self.targets if self.by_rows else None) or n
-        pairs = rows * n  # a block or a chunk is not larger than all of them at once
+        targets = (self.targets if self.by_rows else None) or n
+        pairs = targets * n  # a block or a chunk is not larger than all of them at once
         chunk = block // 4
         if self.spec.reads == "attention":
             chunk = min(chunk, max(_SMALLEST, pairs * (6 * shape.d_model + 4 * shape.d_ff)))
@@ -201,7 +201,7 @@ class Estimate:
             return 0
         defaults = {option.name: option.default for option in self.spec.options}
         sizes = Sizes(
-            targets=rows,
+            targets=targets,
             sources=n,
             d_model=shape.d_model,
             heads=shape.heads,

@@ -110,12 +110,14 @@ def _planned(
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """Return the texts, their names, and the batches of text indices."""
     if isinstance(raw_inputs, Mapping):  # padded audio, or texts that depend on each other
-        rows, sounds = range(text_count(raw_inputs)), is_padded_sound(raw_inputs)
+        numbers, sounds = range(text_count(raw_inputs)), is_padded_sound(raw_inputs)
         cut = [
-            unpadded_row(raw_inputs, row) if sounds else unpadded_text(raw_inputs, row, len(rows))
-            for row in rows
+            unpadded_row(raw_inputs, number)
+            if sounds
+            else unpadded_text(raw_inputs, number, len(numbers))
+            for number in numbers
         ]
-        return cut, [f"text {row}" for row in rows], [[row] for row in rows]
+        return cut, [f"text {number}" for number in numbers], [[number] for number in numbers]
     items = texts_of(raw_inputs)
     names = [
         item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)
@@ -193,8 +195,8 @@ def _recorded_for(
     if targets is None or not (spec.row_by_row or spec.follows_gradient):
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
         return record(lens, raw_inputs, **how, measures=[name], arguments=selection), selection
-    rows = record(lens, raw_inputs, targets=targets, site=site, memory_budget=None)
-    return rows, {**selection, "targets": None}
+    target_recording = record(lens, raw_inputs, targets=targets, site=site, memory_budget=None)
+    return target_recording, {**selection, "targets": None}
 
 
 def _measure_groups(

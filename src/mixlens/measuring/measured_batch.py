@@ -71,23 +71,23 @@ class MeasuredBatch:
 
     def maps(self) -> list[MixingMaps]:
         """Return the maps of every text."""
-        return [maps_of_row(self, row) for row in range(self.recording.rows(self.request.site))]
+        return [maps_of_row(self, text) for text in range(self.recording.rows(self.request.site))]
 
 
-def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
+def maps_of_row(batch: MeasuredBatch, text: int) -> MixingMaps:
     """Return the maps of one text of a batch, without padding."""
     recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
-    targets, positions = target_tokens(recording, request, scores, row)
-    sources = recording.source_tokens(request.site, row)
+    targets, positions = target_tokens(recording, request, scores, text)
+    sources = recording.source_tokens(request.site, text)
     if scores.source_labels is not None:
-        sources = TokenRow(tuple(scores.source_labels[row]))
+        sources = TokenRow(tuple(scores.source_labels[text]))
     sizes = {"target": len(positions), "source": len(sources)}
     extras = {}
     for key, tensor in scores.extras.items():
         dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
-        extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
+        extras[key] = Extra(("layer", *dims), without_padding(tensor, text, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
-    text_scores = without_padding(scores.values, row, dims, sizes)
+    text_scores = without_padding(scores.values, text, dims, sizes)
     return MixingMaps(
         scores=text_scores,
         layers=tuple(int(layer) for layer in batch.layers),
@@ -95,7 +95,7 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
         source_row=sources,
         target_positions=positions,
         facts=batch.facts.of(text_scores),
-        provenance={**batch.provenance(), **describe_span(batch.name, request, row)},
+        provenance={**batch.provenance(), **describe_span(batch.name, request, text)},
         rollout_residual=spec.rollout_residual,
         rollout_normalised=spec.rollout_normalised,
         rollout_adds_identity=spec.rollout_adds_identity,
@@ -104,7 +104,7 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
 
 
 def target_tokens(
-    recording: Recording, request: Request, scores: Scores, row: int
+    recording: Recording, request: Request, scores: Scores, text: int
 ) -> tuple[TokenRow, tuple[int, ...]]:
     """Return all targets of a text, and the positions of the measured targets.
 
@@ -115,22 +115,22 @@ def target_tokens(
         count = int(scores.values.shape[-2])
         labels = list(scores.target_labels)
         if count == 1:  # one explained output for each text of the batch
-            labels = [labels[row if len(labels) > 1 else 0]]
+            labels = [labels[text if len(labels) > 1 else 0]]
         return TokenRow(tuple(labels), special=(True,) * count), tuple(range(count))
-    targets = recording.named_targets(request.site, row)
+    targets = recording.named_targets(request.site, text)
     return targets, (
-        tuple(range(len(targets))) if request.targets is None else tuple(request.targets[row])
+        tuple(range(len(targets))) if request.targets is None else tuple(request.targets[text])
     )
 
 
 def without_padding(
-    tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]
+    tensor: Tensor, text: int, dims: Sequence[str], sizes: Mapping[str, int]
 ) -> np.ndarray:
     """Return one text of an array [layer, batch, *dims] as NumPy, without padding.
 
     Half-precision numbers are converted to float32.
     """
-    index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
+    index = (slice(None), text, *(slice(sizes.get(dim)) for dim in dims))
     values = tensor[index].detach()
     half = values.is_floating_point() and values.element_size() < 4
     kind = torch.empty(0, dtype=torch.float32 if half else values.dtype).numpy().dtype
@@ -148,8 +148,8 @@ def span_labels(recording: Recording, request: Request) -> list[str]:
     assert request.targets is not None
     sampled_from = None if request.span is None else request.span.sampled_from
     return [
-        span_label(recording.named_targets(request.site, row), places)
-        for row, places in enumerate(sampled_from or request.targets)
+        span_label(recording.named_targets(request.site, text), places)
+        for text, places in enumerate(sampled_from or request.targets)
     ]
 
 
@@ -176,7 +176,7 @@ def _text(row: TokenRow, run: list[int]) -> str:
     return "".join(label.translate(_MARKS) for label in labels).strip()
 
 
-def describe_span(name: str, request: Request, row: int) -> dict[str, Any]:
+def describe_span(name: str, request: Request, text: int) -> dict[str, Any]:
     """Describe the span of one text for the provenance of its maps. The dict is empty without a
     span.
     """
@@ -185,9 +185,9 @@ def describe_span(name: str, request: Request, row: int) -> dict[str, Any]:
     span = request.span
     described: dict[str, Any] = {
         "definition": span_definition(name, span),
-        "targets": list(request.targets[row]),
-        "weights": list(span.weights[row]),
+        "targets": list(request.targets[text]),
+        "weights": list(span.weights[text]),
     }
     if span.sampled_from is not None:
-        described["sampled_from"] = list(span.sampled_from[row])
+        described["sampled_from"] = list(span.sampled_from[text])
     return {"span": described}

@@ -72,8 +72,8 @@ def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> l
     ids: Tensor = ready.tensors["input_ids"]
     for text, text_answer in enumerate(answer_for_each(answer, len(lengths))):
         if ready.produced is None:
-            row = TokenRow.numbered(lengths[text]) if ready.rows is None else ready.rows[text]
-            produced = following_tokens(row, ids[text, : lengths[text]].tolist())
+            tokens = TokenRow.numbered(lengths[text]) if ready.rows is None else ready.rows[text]
+            produced = following_tokens(tokens, ids[text, : lengths[text]].tolist())
         else:
             produced = ready.produced[text]
         is_continued = ready.produced is not None

@@ -261,24 +261,24 @@ def _recorded_targets(
     except TargetsUnavailable as error:
         _log.info("using whole maps for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
-        named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
+        named = [whole.named_targets(site, text) for text in range(whole.rows(site))]
         return replace(
             whole,
             targets=positions_by_text(targets, named),
             site=whole.structure.site(site).name,
             not_cut=str(error),
         )
-    rows = tokens[attention.stack.name]
+    stack_tokens = tokens[attention.stack.name]
     last = attention.stack is structure.calls[-1][0]
     produced = ready.produced if last else None
-    labels = rows if produced is None else [row.tokens for row in produced]
-    input_name = "decoder_input_ids" if rows == ready.decoder_rows else "input_ids"
+    labels = stack_tokens if produced is None else [text.tokens for text in produced]
+    input_name = "decoder_input_ids" if stack_tokens == ready.decoder_rows else "input_ids"
     return Recording(
         model=lens.model,
         structure=structure,
         inputs=ready.tensors,
         output=None,
-        lengths={name: [len(row) for row in text_rows] for name, text_rows in tokens.items()},
+        lengths={name: [len(text) for text in all_tokens] for name, all_tokens in tokens.items()},
         tokens=tokens,
         memory_budget=budget,
         stack_layers={},

@@ -86,7 +86,9 @@ def requests_by_output(
         )
     pairs: list[tuple[Options, Request]] = []
     for at in places:
-        words = [row.ids[place] for row, place in zip(recording.produced, at, strict=True)]
+        words = [
+            produced.ids[place] for produced, place in zip(recording.produced, at, strict=True)
+        ]
         targets = tuple((place,) for place in at) if has_targets else None
         output_options = {"position": list(at), "word": words, **options}
         pairs.append((output_options, replace(request, targets=targets)))

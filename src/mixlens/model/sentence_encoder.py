@@ -51,23 +51,23 @@ class SentenceTokenizer:
         plain = not set(options) - {"return_offsets_mapping"}
         if not plain or not (several or isinstance(text, str)):
             return self._tokenizer(text, **options)
-        rows = [self._read(part, **options) for part in (text if several else [text])]
+        encodings = [self._read(part, **options) for part in (text if several else [text])]
         if not several:
-            return rows[0]
-        names = set.intersection(*map(set, rows)) if rows else ()
-        return {name: [row[name] for row in rows] for name in names}
+            return encodings[0]
+        names = set.intersection(*map(set, encodings)) if encodings else ()
+        return {name: [encoding[name] for encoding in encodings] for name in names}
 
     def _read(self, text: str, return_offsets_mapping: bool = False) -> dict[str, list[Any]]:
         features, prompt = encoder_features(self._encoder, text), find_prompt(self._encoder)
         mask = features.get("attention_mask")
         real = slice(None) if mask is None else mask[0].bool()
-        row = {
+        encoding = {
             name: features[name][0][real].tolist()
             for name in ("input_ids", "token_type_ids")
             if isinstance(features.get(name), Tensor)
         }
-        count = len(row["input_ids"])
-        row["attention_mask"] = [1] * count
+        count = len(encoding["input_ids"])
+        encoding["attention_mask"] = [1] * count
         spelled = dict(
             self._tokenizer(prompt + text, return_offsets_mapping=return_offsets_mapping)
         )
@@ -78,8 +78,8 @@ class SentenceTokenizer:
                 stacklevel=2,
             )
         if return_offsets_mapping:
-            row["offset_mapping"] = _places(spelled, row["input_ids"], len(prompt))
-        return row
+            encoding["offset_mapping"] = _places(spelled, encoding["input_ids"], len(prompt))
+        return encoding
 
 
 def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:

@@ -105,21 +105,21 @@ _ADVICE = (
 
 
 def text_lengths(
-    inputs: Inputs, rows: Sequence[Any] | None = None, decoder_rows: Sequence[Any] | None = None
+    inputs: Inputs, tokens: Sequence[Any] | None = None, decoder_tokens: Sequence[Any] | None = None
 ) -> dict[str, list[int]]:
     """Return the number of tokens of each text, by input-name prefix ("" or "decoder_").
 
-    If you pass the tokenized texts as `rows`, their tokens are counted. Otherwise, the numbers are
-    read from the attention masks.
+    If you pass the tokenized texts as `tokens`, their tokens are counted. Otherwise, the numbers
+    are read from the attention masks.
     """
     counts_by_prefix = {}
-    for prefix, stack_rows in zip(_STACKS, (rows, decoder_rows), strict=True):
+    for prefix, stack_tokens in zip(_STACKS, (tokens, decoder_tokens), strict=True):
         main = inputs.get(prefix + "input_ids", inputs.get(prefix + "inputs_embeds"))
         if isinstance(main, Tensor) and main.dim() > 1:
             counts = (
                 row_lengths(inputs, prefix)
-                if stack_rows is None
-                else [len(row) for row in stack_rows]
+                if stack_tokens is None
+                else [len(text) for text in stack_tokens]
             )
             counts_by_prefix[prefix] = counts or [int(main.shape[1])] * len(main)
     return counts_by_prefix
@@ -177,11 +177,11 @@ def _probe_texts(
         mask = inputs.get(prefix + "attention_mask")
         limit = position_limit(model, prefix)
         count = _TOKENS if limit is None else min(_TOKENS, limit)
-        rows = _places(counts[0], count, _PADDING if prefix in padded else 0)
+        places_by_text = _places(counts[0], count, _PADDING if prefix in padded else 0)
         if whole:
             longest = counts[0] + _TOKENS if limit is None else min(counts[0] + _TOKENS, limit)
-            rows = _whole_places(counts[0], longest, padded=prefix in padded)
-        for text, places in zip(texts, rows, strict=False):
+            places_by_text = _whole_places(counts[0], longest, padded=prefix in padded)
+        for text, places in zip(texts, places_by_text, strict=False):
             text[name] = original[:each, places]
             if isinstance(mask, Tensor) and mask.dim() == 2:
                 text[prefix + "attention_mask"] = mask.new_ones(1, len(places))
@@ -219,13 +219,13 @@ def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
     """Return a batch that contains each text several times."""
     batch: Text = {}
     for name in texts[0]:
-        rows = [row for text in texts for row in text[name]] * _TIMES
-        fill = _fill(model, name, rows[0])
-        batch[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
+        values = [value for text in texts for value in text[name]] * _TIMES
+        fill = _fill(model, name, values[0])
+        batch[name] = nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill)
     return batch
 
 
-def _fill(model: nn.Module, name: str, row: Tensor) -> float:
+def _fill(model: nn.Module, name: str, ids: Tensor) -> float:
     """Return the padding value of an input.
 
     Ids use the model's padding token. Embeddings use a non-zero value, because zeros could hide
@@ -233,7 +233,7 @@ def _fill(model: nn.Module, name: str, row: Tensor) -> float:
     """
     if name.endswith("input_ids"):
         token = padding_token(model, name.removesuffix("input_ids"))
-        return int(row[0]) if token is None else token
+        return int(ids[0]) if token is None else token
     return 1.0 if name.endswith("inputs_embeds") else 0
 
 
@@ -332,28 +332,28 @@ def copies_are_independent(
     key: Hashable,
     run: Callable[[Float[Tensor, "copies target d_model"]], Tensor],
     hidden: Float[Tensor, "target d_model"],
-    rows: int = ROWS,
+    vectors_at_once: int = ROWS,
 ) -> bool:
     """Return whether copies of a text in one batch are independent of each other.
 
     The result is cached for each `key` and model state. `run` computes the output of a layer, or of
     the whole model, from hidden states.
     """
-    return _copies.of(model, key, lambda: _compare_copies(run, hidden, rows))
+    return _copies.of(model, key, lambda: _compare_copies(run, hidden, vectors_at_once))
 
 
 @torch.no_grad()
 def _compare_copies(
     run: Callable[[Float[Tensor, "copies target d_model"]], Tensor],
     hidden: Float[Tensor, "target d_model"],
-    rows: int,
+    vectors_at_once: int,
 ) -> bool:
     """Return whether a text, and a variant with one repeated token, give the same results in a
     batch as alone.
     """
     crowd = hidden[len(hidden) // 2].expand_as(hidden)
     pair = torch.stack([crowd, hidden])
-    times = max(1, rows // (2 * len(hidden)))
+    times = max(1, vectors_at_once // (2 * len(hidden)))
     try:
         alone = torch.cat([run(pair[:1]), run(pair[1:])])
         batched = run(pair.repeat(times, 1, 1))

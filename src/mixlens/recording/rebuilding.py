@@ -92,13 +92,13 @@ def rebuilt_site(
     Raise `UnsupportedModel` if its parts do not add up to the captured output. `gate` contains the
     factors of a gated attention.
     """
-    attention, rows = internals.attention, internals.attention.product is not None
+    attention, is_single_target = internals.attention, internals.attention.product is not None
     weights = attention.weights.to(stream)
-    values = attention.values if rows else attention.values.to(stream)
+    values = attention.values if is_single_target else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
-    if rows and structure.gated:
+    if is_single_target and structure.gated:
         raise TargetsUnavailable(f"{where}: a gated attention must be re-run on the whole sequence")
-    if not rows and weights.shape[1] != values.shape[1]:
+    if not is_single_target and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
     errors: dict[str, Tensor] = {}
@@ -118,7 +118,7 @@ def rebuilt_site(
         assert projection is not None
         parts = _block_parts(structure, module, stream, projection.output, where)
         blocks = _blocks(parts.block, structure, layer, internals)
-        checks["block output"] = (row_errors if rows else sum_errors), blocks
+        checks["block output"] = (row_errors if is_single_target else sum_errors), blocks
     _require_rounding(structure, internals, where, errors, checks)
     return Attention(
         structure=structure,
@@ -150,20 +150,22 @@ def _projection(
     """Return the output projection, the errors of its output, and the checks to run."""
     path, inputs = structure.output_projection, structure.heads * structure.d_head
     part, dtype = part_at(module, path), internals.attention.output.dtype
-    rows = internals.attention.product is not None
+    is_single_target = internals.attention.product is not None
 
     def read_whole() -> tuple[OutputWeight, Tensor]:
         projecting = make_readable(part, dtype)
         affine = affine_map(projecting, inputs, stream)
         if affine is None:
             raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
-        return OutputWeight(affine[0], plain_matrix(projecting) if rows else None), affine[1]
+        return OutputWeight(
+            affine[0], plain_matrix(projecting) if is_single_target else None
+        ), affine[1]
 
-    columns = _own_columns(part, inputs, stream) if rows else None
+    columns = _own_columns(part, inputs, stream) if is_single_target else None
     weight, bias = read_whole() if columns is None else columns
     affine = weight.matrix, bias
     errors: dict[str, Tensor] = {}
-    if rows:
+    if is_single_target:
         projected, checks = _projected_rows(path, weight, bias, internals, stream)
     elif internals.attention.output.dtype == stream.dtype and gate is None:
         projected, checks = _seen_projection(path, weights, values, affine, internals, stream)
@@ -237,10 +239,10 @@ def _require_rounding(
     immediately add their result to `errors`.
     """
     bar = rounding(internals.attention.output)
-    rows = internals.attention.product is not None
+    is_single_target = internals.attention.product is not None
 
     def failure(part: str, error: float) -> UnsupportedModel:
-        return (TargetsUnavailable if rows else UnsupportedModel)(
+        return (TargetsUnavailable if is_single_target else UnsupportedModel)(
             f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} "
             f"(relative; {bar:.0e} would be rounding). mixlens gives no scores for this "
             "model; please report its architecture."

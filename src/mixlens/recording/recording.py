@@ -165,14 +165,20 @@ class Recording:
         """
         if self.produced is None or self.targets is None or self.tokenizer is None:
             return None
-        row, ids, *_ = self.produced[0]
+        produced_tokens, ids, *_ = self.produced[0]
         places = self.targets[0]
         offsets = self.tokens[self.last_stack.name][0].offsets
-        if row.text is not None and row.offsets is not None and offsets is not None:
+        if (
+            produced_tokens.text is not None
+            and produced_tokens.offsets is not None
+            and offsets is not None
+        ):
             start = max(
                 stop for _, stop in offsets[: places[0] + 1]
             )  # a space may belong to no token
-            return row.text[start : max(row.offsets[place][1] for place in places)]
+            return produced_tokens.text[
+                start : max(produced_tokens.offsets[place][1] for place in places)
+            ]
         text: str = self.tokenizer.decode([ids[i] for i in places], skip_special_tokens=True)
         return text
 
@@ -207,10 +213,10 @@ class Recording:
         >>> logits.shape[0]
         1
         """
-        rows = torch.arange(len(logits), device=logits.device)
+        texts = torch.arange(len(logits), device=logits.device)
         if self.logits_at is None:
-            return logits[rows, places]
-        return logits[rows, torch.searchsorted(self.logits_at, places.contiguous())]
+            return logits[texts, places]
+        return logits[texts, torch.searchsorted(self.logits_at, places.contiguous())]
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -353,7 +359,7 @@ class Recording:
         >>> recording.source_lengths(None)
         [6, 6]
         """
-        return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
+        return [len(self.source_tokens(site, text)) for text in range(self.rows(site))]
 
     def tokens_of(self, stack: StackStructure) -> int:
         """Return the number of tokens of a stack's longest text.

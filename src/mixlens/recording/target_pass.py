@@ -104,10 +104,10 @@ def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, 
     tokens: dict[str, Sequence[TokenRow]] = {}
     for stack in stacks:
         decoder = stack.has_cross or len(structure.stacks) == 1
-        rows = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        unsure = len(stacks) > 2 and rows is ready.rows  # BLT: patches of the text
-        if rows is not None and not unsure:
-            tokens[stack.name] = rows
+        stack_tokens = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
+        unsure = len(stacks) > 2 and stack_tokens is ready.rows  # BLT: patches of the text
+        if stack_tokens is not None and not unsure:
+            tokens[stack.name] = stack_tokens
     return tokens
 
 
@@ -202,11 +202,13 @@ def run_layers(
         call.args, call.kwargs, call.output = (), {}, None
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
-        def rows(tensor: Tensor) -> Tensor:
+        def select_targets(tensor: Tensor) -> Tensor:
             tensor = tensor.detach() if tensor.requires_grad else tensor
             return cut.of_captured(tensor) if inside else tensor
 
-        return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
+        return [
+            watch(module, hook_point, keep, select_targets) for hook_point in by_path[path].watched
+        ]
 
     with (
         torch.set_grad_enabled(is_whole and torch.is_grad_enabled()),
@@ -311,9 +313,9 @@ class LayerCut:
 
         `captured` and `tensors` must already be restricted to these targets.
         """
-        row = cut.of_layer(call)
-        error = not_finite(f"`{row.path}`", row.hidden_out)
-        self.deferred.rows_are_finite(row.hidden_out, lambda _: error)
+        cut_call = cut.of_layer(call)
+        error = not_finite(f"`{cut_call.path}`", cut_call.hidden_out)
+        self.deferred.rows_are_finite(cut_call.hidden_out, lambda _: error)
         sites = self.stack.layers[index].sites
         if len(captured) != len(sites):
             raise TargetsUnavailable(
@@ -325,9 +327,9 @@ class LayerCut:
             backend=self._recording.structure.backend,
             stack=self.stack,
             index=index,
-            call=row,
+            call=cut_call,
             internals=Internals.of_layer(
-                captured, dict(tensors), row.hidden_out, sites, self.deferred
+                captured, dict(tensors), cut_call.hidden_out, sites, self.deferred
             ),
             upcast=self._upcast,
             memory_budget=self._recording.memory_budget,

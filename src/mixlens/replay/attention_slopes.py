@@ -68,7 +68,7 @@ class AttentionSlopes:
 
         def one(tangent: Tensor) -> tuple[Tensor, ...]:
             result: tuple[Tensor, ...] = torch.func.jvp(
-                lambda rows: _attention_factors(step, path, rows), (stream,), (tangent,)
+                lambda states: _attention_factors(step, path, states), (stream,), (tangent,)
             )[1]
             return result
 
@@ -172,28 +172,28 @@ class _Around(TorchFunctionMode):
         return result
 
 
-def _attention_factors(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
+def _attention_factors(step: LayerFunction, norm: str | None, states: Tensor) -> tuple[Tensor, ...]:
     """Return queries, keys, weights and values [head, token, ...] of the first attention.
 
-    `rows` contains the inputs of the query, key and value projections.
+    `states` contains the inputs of the query, key and value projections.
     """
     captured = _Around()
-    with _returning(step.module, norm, rows), contextlib.suppress(_Captured), captured:
-        step(step.point[None] if norm is not None else rows[None])
+    with _returning(step.module, norm, states), contextlib.suppress(_Captured), captured:
+        step(step.point[None] if norm is not None else states[None])
     if len(captured.parts) != 4:
         raise ValueError("There is no softmax between two matrix products.")
     return captured.parts
 
 
 @contextlib.contextmanager
-def _returning(module: nn.Module, path: str | None, rows: Tensor) -> Iterator[None]:
+def _returning(module: nn.Module, path: str | None, states: Tensor) -> Iterator[None]:
     handles: list[Any] = []
     with hooks_removed(handles):
         if path is not None:
             part = module.get_submodule(path)
             handles.append(
                 part.register_forward_hook(
-                    lambda submodule, inputs, output: rows.reshape(output.shape)
+                    lambda submodule, inputs, output: states.reshape(output.shape)
                 )
             )
         yield
@@ -230,33 +230,33 @@ class MlpSlopes:
         branch = hidden @ mlp.second[0] + mlp.second[1]
         self.total = feed_forward.total(normed if self.after_block else self.sums, branch)
 
-    def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
-        """Return the matrices for all tokens, or only for the tokens in `rows`."""
-        if rows is None:
-            rows = torch.arange(len(self.sums), device=self.sums.device)
+    def matrices(self, tokens: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
+        """Return the matrices for all tokens, or only for the tokens in `tokens`."""
+        if tokens is None:
+            tokens = torch.arange(len(self.sums), device=self.sums.device)
         width, inner = self.mlp.first[0][0].shape
-        token_matrices = self.sums.new_empty(len(rows), width, width)
+        token_matrices = self.sums.new_empty(len(tokens), width, width)
         bytes_each = width * inner * token_matrices.element_size()
-        for part in slices(len(rows), bytes_each, product_bytes(token_matrices.device)):
-            token_matrices[part] = self._block(rows[part])
+        for part in slices(len(tokens), bytes_each, product_bytes(token_matrices.device)):
+            token_matrices[part] = self._block(tokens[part])
         return token_matrices
 
-    def _block(self, rows: Int[Tensor, " row"]) -> Float[Tensor, "row d d"]:
+    def _block(self, tokens: Int[Tensor, " row"]) -> Float[Tensor, "row d d"]:
         width = int(self.sums.shape[-1])
-        inner = self.mlp.first[0][0] * self.slopes[0][rows, None]
+        inner = self.mlp.first[0][0] * self.slopes[0][tokens, None]
         for (matrix, _), slope in zip(self.mlp.first[1:], self.slopes[1:], strict=True):
-            inner = inner.addcmul_(matrix.expand_as(inner), slope[rows, None])
-        block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(rows), width, width)
+            inner = inner.addcmul_(matrix.expand_as(inner), slope[tokens, None])
+        block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(tokens), width, width)
         block = self.feed_forward.scale_branch(block)
         if self.after_block:
             block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
-        block = _norm_then(self.mlp.norm, self.sums[rows], block)
+        block = _norm_then(self.mlp.norm, self.sums[tokens], block)
         if not self.after_block:
             block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
         return (
             block
             if self.output_norm is None
-            else _then_norm(block, self.output_norm, self.total[rows])
+            else _then_norm(block, self.output_norm, self.total[tokens])
         )
 
 

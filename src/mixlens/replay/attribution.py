@@ -83,9 +83,9 @@ def attribute_output(
     for layer in (layer.index for layer in layers):
 
         def value(
-            hidden: Hidden, rows: Int[Tensor, " copies"], layer: int = layer
+            hidden: Hidden, texts: Int[Tensor, " copies"], layer: int = layer
         ) -> Float[Tensor, " copies"]:
-            return output(model(layer, hidden, rows, narrow), rows)
+            return output(model(layer, hidden, texts, narrow), texts)
 
         parts = attribute(value, layer, model.hidden(layer))
         parts = parts.float() if parts.element_size() < 4 else parts
@@ -153,9 +153,9 @@ def plain_gradients(
         )
         graph, output_of_graph = once_more.entering_states, once_more.output
     entered = [graph[stack, layer] for layer in layers]
-    rows = torch.arange(recording.batch, device=entered[0].device)
+    texts = torch.arange(recording.batch, device=entered[0].device)
     with torch.enable_grad():
-        total = output(output_of_graph, rows).sum()
+        total = output(output_of_graph, texts).sum()
     recording.entering_states = {}  # a graph is used once: the backward pass frees its tensors
     if not total.requires_grad:
         raise UnsupportedModel(no_gradient(stack))
@@ -187,7 +187,7 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
 
 
 def _has_independent_copies(
-    recording: Recording, request: Request, output: Explained | None, rows: int
+    recording: Recording, request: Request, output: Explained | None, vectors_at_once: int
 ) -> bool:
     """Return whether copies of a text in one batch are independent of each other in the whole
     model.
@@ -201,7 +201,9 @@ def _has_independent_copies(
 
     hidden = model.hidden(0)
     key = (request.site, hidden.shape[1] == 1)
-    return copies_are_independent(recording.model, key, run, hidden[0], min(rows, _PROVED_ROWS))
+    return copies_are_independent(
+        recording.model, key, run, hidden[0], min(vectors_at_once, _PROVED_ROWS)
+    )
 
 
 # ---------------------------------------------------------------------------------------- baselines
@@ -285,10 +287,10 @@ def word_places(
 ) -> Bool[Tensor, "batch token"]:
     """Return a mask of the tokens that are neither special tokens nor padding."""
     places = torch.zeros_like(ids, dtype=torch.bool)
-    for row in range(recording.batch):
-        tokens = recording.target_tokens(request.site, row)
+    for text in range(recording.batch):
+        tokens = recording.target_tokens(request.site, text)
         special = tokens.special or (False,) * len(tokens)
-        places[row, : len(tokens)] = ~torch.tensor(special, device=ids.device)
+        places[text, : len(tokens)] = ~torch.tensor(special, device=ids.device)
     return places
 
 
@@ -317,28 +319,28 @@ class ModelFromWords:
     def vocabulary(self) -> Float[Tensor, "vocabulary width"]:
         """Return the vectors of all words in the vocabulary."""
         with torch.no_grad():
-            rows = self.embedding.num_embeddings
-            vectors: Tensor = self.embedding(torch.arange(rows, device=self.ids.device))
+            words = self.embedding.num_embeddings
+            vectors: Tensor = self.embedding(torch.arange(words, device=self.ids.device))
         return vectors
 
     def __call__(
         self,
         layer: int,
         vectors: Float[Tensor, "copies token width"],
-        rows: Int[Tensor, " copies"],
+        texts: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run the model with `vectors` as word vectors, and return the model's output. `rows`
+        """Run the model with `vectors` as word vectors, and return the model's output. `texts`
         contains, for each copy, the index of its text in the batch.
         """
-        ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
+        ids, handles = input_rows(self.recording, texts)[self.name], list[Any]()
 
         def replaced(module: nn.Module, args: tuple[Any, ...], output: Any) -> Tensor | None:
             return vectors.to(output.dtype) if _looks_up(args, ids) else None
 
         with hooks_removed(handles):
             handles.append(self.embedding.register_forward_hook(replaced))
-            return model_output(self.recording, rows, edits or {})
+            return model_output(self.recording, texts, edits or {})
 
     def _embedding(self) -> nn.Embedding:
         """Find the module that looks up the words, in a forward pass that stops at the first

@@ -64,14 +64,14 @@ class ExplainedAnswer(Explained):
     weights: Float[Tensor, "batch token"]
     prompts: tuple[int, ...]  # number of tokens before each answer
 
-    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+    def __call__(self, output: Any, texts: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """Compute the explained number from a model's output. `texts` contains, for each copy, the
         index of its text in the batch.
         """
         logits = logits_of(output)
-        rows = rows.to(logits.device)
-        at_places = self.logits_at(logits, rows, self.places.to(logits.device)[rows])
-        ids, weights = (t.to(logits.device)[rows] for t in (self.ids, self.weights))
+        texts = texts.to(logits.device)
+        at_places = self.logits_at(logits, texts, self.places.to(logits.device)[texts])
+        ids, weights = (t.to(logits.device)[texts] for t in (self.ids, self.weights))
         if self.of == "logit":
             by_token = at_places.gather(-1, ids[..., None])[..., 0]
         else:
@@ -172,14 +172,14 @@ def produced_tokens(recording: Recording, text: int) -> Produced:
     if recording.produced is not None:
         return recording.produced[text]
     last = recording.last_stack
-    row = recording.tokens[last.name][text]
+    text_tokens = recording.tokens[last.name][text]
     site = next(
         name
         for name, place in recording.structure.sites.items()
         if place.stack is last and place.kind is AttentionKind.SELF
     )
-    ids = token_input(recording, site)[1][text, : len(row)].tolist()
-    return following_tokens(row, ids)
+    ids = token_input(recording, site)[1][text, : len(text_tokens)].tolist()
+    return following_tokens(text_tokens, ids)
 
 
 def _check_choices(of: str, reduce: str | None) -> None:
@@ -266,9 +266,11 @@ def _weights_by_text(weights: Any, texts: int) -> list[Any]:
     return entries if nested else [entries] * texts
 
 
-def _padded(rows: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
+def _padded(lists: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
     """Pad each list with its first entry to the length `most`."""
-    return torch.tensor([[*row, *[row[0]] * (most - len(row))] for row in rows], device=device)
+    return torch.tensor(
+        [[*numbers, *[numbers[0]] * (most - len(numbers))] for numbers in lists], device=device
+    )
 
 
 @torch.no_grad()

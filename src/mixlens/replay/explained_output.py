@@ -67,23 +67,23 @@ class Explained:
     names: tuple[str, ...]
     link: Link | None  # function from logits to probabilities; None if no probability is needed
 
-    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+    def __call__(self, output: Any, texts: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """Compute the explained number from a model's output. `texts` contains, for each copy, the
         index of its text in the batch.
         """
         logits = logits_of(output)
-        rows = rows.to(logits.device)
+        texts = texts.to(logits.device)
         if self.positions is not None:
-            logits = self.logits_at(logits, rows, self.positions[rows][:, None])[:, 0]
+            logits = self.logits_at(logits, texts, self.positions[texts][:, None])[:, 0]
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         if self.foils is not None:
-            logits = logits.gather(1, torch.stack([self.chosen[rows], self.foils[rows]], 1))
+            logits = logits.gather(1, torch.stack([self.chosen[texts], self.foils[texts]], 1))
             if self.of == "logit":
                 return logits[:, 0] - logits[:, 1]
             return torch.softmax(logits, -1)[:, 0]
         if self.link is not None:
             logits = to_probabilities(logits, self.link)
-        return logits.gather(1, self.chosen[rows][:, None])[:, 0]
+        return logits.gather(1, self.chosen[texts][:, None])[:, 0]
 
     @property
     def places_read(self) -> Int[Tensor, "batch place"] | None:
@@ -111,14 +111,14 @@ class Explained:
     def logits_at(
         self,
         logits: Float[Tensor, "copies position word"],
-        rows: Int[Tensor, " copies"],
+        texts: Int[Tensor, " copies"],
         places: Int[Tensor, "copies place"],
     ) -> Float[Tensor, "copies place word"]:
         """Return the logits of each copy at the positions `places`."""
         positions = self.read
         if positions is not None and logits.shape[1] == len(positions):  # as in `only_what_is_read`
             places = torch.searchsorted(positions.to(places.device), places)
-        return logits[torch.arange(len(rows), device=rows.device)[:, None], places]
+        return logits[torch.arange(len(texts), device=texts.device)[:, None], places]
 
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
         """Return model inputs that restrict the logits to the explained positions, to save memory.
@@ -240,16 +240,16 @@ def _of_token(
             "This model predicts a class for each token. Pass `label` instead of `word`."
         )
     if word is None and not tagged and recording.produced is not None:
-        row_places = zip(recording.produced, places.tolist(), strict=True)
-        word = [row.ids[place] for row, place in row_places]
+        places_of_texts = zip(recording.produced, places.tolist(), strict=True)
+        word = [text.ids[place] for text, place in places_of_texts]
     find, name = (label_id, label_name) if tagged else (_predicted_word_id, word_name)
     outputs = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
     _require_different(outputs, foils)
     names = []
-    for row in range(recording.batch):
-        against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
-        names.append(f"{name(recording, int(outputs[row]))}{against} at {int(places[row])}")
+    for text in range(recording.batch):
+        against = "" if foils is None else f" vs {name(recording, int(foils[text]))}"
+        names.append(f"{name(recording, int(outputs[text]))}{against} at {int(places[text])}")
     return Explained(outputs, foils, places, of, tuple(names), link)
 
 
@@ -288,7 +288,7 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
             "This model predicts a class for each token. Pass the token's index as `position`."
         )
     else:
-        places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
+        places = [_mask_position(recording, text, length) for text, length in enumerate(lengths)]
     return torch.tensor(places, device=logits.device)
 
 
@@ -305,7 +305,7 @@ def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
     return [places[0] for places in by_text]
 
 
-def _mask_position(recording: Recording, row: int, length: int) -> int:
+def _mask_position(recording: Recording, text: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
         raise InvalidInput(
@@ -317,7 +317,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
         for name, place in recording.structure.sites.items()
         if place.stack is stack and place.kind is AttentionKind.SELF
     )
-    ids = token_input(recording, site)[1][row, :length]
+    ids = token_input(recording, site)[1][text, :length]
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
         raise InvalidInput(
@@ -344,8 +344,8 @@ def _ids(
         raise NonFiniteActivations("The model's logits are NaN. Check the weights of its head.")
     predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
     ids = [
-        int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)
-        for row, name in enumerate(_per_row(names_or_ids, recording.batch))
+        int(predicted[text]) if name is None else find(recording, _name_or_number(name), outputs)
+        for text, name in enumerate(_per_row(names_or_ids, recording.batch))
     ]
     return torch.tensor(ids, device=logits.device)
 
@@ -374,9 +374,9 @@ def predicted(
         raise InvalidInput(f"predictions() takes one text, got {recording.batch}. Pass one text.")
     logits = logits_of(recording.output)
     where = select_explained(recording, position=position, of="logit").positions
-    row = logits[0] if where is None else logits[0, int(where[0])]
+    position_logits = logits[0] if where is None else logits[0, int(where[0])]
     link = find_link(recording.model, recording.output)
-    best = to_probabilities(row.float(), link).topk(min(top, row.shape[-1]))
+    best = to_probabilities(position_logits.float(), link).topk(min(top, position_logits.shape[-1]))
     places = best.indices.tolist()
     if predicts_classes(recording, logits):
         names = [label_name(recording, place) for place in places]

@@ -71,7 +71,7 @@ def head_chain(
             "measure, or blank_out"
         )
     if positions is not None:
-        places = tuple(tuple(row) for row in positions.tolist())
+        places = tuple(tuple(text_places) for text_places in positions.tolist())
     else:
         places = tuple((0 if chain.place == _FIRST else length - 1,) for length in lengths)
     states = _final_states(recording, places)
@@ -99,9 +99,9 @@ def _final_states(
     if recording.final_states is not None:
         assert recording.logits_at is not None
         positions = recording.logits_at.tolist()
-        rows = [[positions.index(place) for place in text_places] for text_places in places]
+        indices = [[positions.index(place) for place in text_places] for text_places in places]
         return torch.stack(
-            [recording.final_states[i, text_places] for i, text_places in enumerate(rows)]
+            [recording.final_states[i, text_places] for i, text_places in enumerate(indices)]
         )
     last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
     return torch.stack([last[text, list(text_places)] for text, text_places in enumerate(places)])
@@ -193,14 +193,14 @@ class _ChainSearch:
             return closing
         for number in range(first, len(self.calls)):
             path, module, call_input = self.calls[number]
-            row = self._row(call_input, state)
-            before = None if row is None else self._before(state, row)
-            if row is None or before is None:
+            module_input = self._row(call_input, state)
+            before = None if module_input is None else self._before(state, module_input)
+            if module_input is None or before is None:
                 continue
-            step = _form(module, len(row), row, call_input.dtype)
+            step = _form(module, len(module_input), module_input, call_input.dtype)
             if step is None:
                 continue
-            further = self.links(step.whole(row), number + 1, depth + 1)
+            further = self.links(step.whole(module_input), number + 1, depth + 1)
             if further is not None:
                 return (*before, path, *further)
         return None
@@ -226,16 +226,16 @@ class _ChainSearch:
                 return (link,)
         return None
 
-    def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
-        """Return the steps between a state and the input `row` of a module, or None if they are
+    def _before(self, state: Row, module_input: Row) -> tuple[Link, ...] | None:
+        """Return the steps between a state and the input of a module, or None if they are
         unrelated.
 
         The result contains an activation, or is empty if the state equals the input.
         """
-        if self._same(state, row):
+        if self._same(state, module_input):
             return ()
         for function in _ACTIVATIONS.values():
-            if self._same(function(state), row):
+            if self._same(function(state), module_input):
                 return (Activation(function),)
         return None
 

@@ -47,11 +47,11 @@ class LayerFunction:
     attention that supports forward-mode differentiation.
     """
 
-    def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
+    def __init__(self, layer: Layer, text: int, *, of_states: bool = False) -> None:
         self.layer = layer
-        self.row = row
+        self.row = text
         self.module = layer.module
-        self.point: Float[Tensor, "target d_model"] = layer.input[row]
+        self.point: Float[Tensor, "target d_model"] = layer.input[text]
         self.states: Float[Tensor, "source d_states"] | None = None
         if of_states:
             states = layer.argument(_STATES)
@@ -60,7 +60,7 @@ class LayerFunction:
                     f"layer `{layer.structure.path}` does not take the encoder's output as"
                     f" `{_STATES}`"
                 )
-            self.states = states[row].to(self.point.dtype)
+            self.states = states[text].to(self.point.dtype)
 
     def __call__(
         self,
@@ -110,12 +110,12 @@ class ModelFrom:
         self,
         layer: int,
         hidden: Float[Tensor, "copies target d_model"],
-        rows: Int[Tensor, " copies"],
+        texts: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the model with `hidden` as the input of a layer, and return the model's output.
 
-        `rows` contains, for each copy, the index of its text in the batch. `edits` replaces inputs
+        `texts` contains, for each copy, the index of its text in the batch. `edits` replaces inputs
         of the model by name.
         """
         calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
@@ -124,7 +124,7 @@ class ModelFrom:
         def on_enter(number: int, call: LayerCall) -> Tensor | None:
             return hidden.to(call.hidden_in.dtype) if number == call_index else None
 
-        inputs = {**input_rows(self.recording, rows), **(edits or {})}
+        inputs = {**input_rows(self.recording, texts), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
         return on_copies(
             model,
@@ -133,12 +133,12 @@ class ModelFrom:
 
 
 def model_output(
-    recording: Recording, rows: Int[Tensor, " copies"], edits: Mapping[str, Any]
+    recording: Recording, texts: Int[Tensor, " copies"], edits: Mapping[str, Any]
 ) -> Any:
-    """Run the model on copies of the texts with edited inputs. `rows` contains, for each copy, the
+    """Run the model on copies of the texts with edited inputs. `texts` contains, for each copy, the
     index of its text in the batch.
     """
-    inputs = {**input_rows(recording, rows), **edits}
+    inputs = {**input_rows(recording, texts), **edits}
     return on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
@@ -197,14 +197,14 @@ class _Reached(Exception):
     """Raised to stop a forward pass once the requested tensor is known."""
 
 
-def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
-    """Return the recorded model inputs for a batch of copies. `rows` contains, for each copy, the
+def input_rows(recording: Recording, texts: Int[Tensor, " copies"]) -> dict[str, Any]:
+    """Return the recorded model inputs for a batch of copies. `texts` contains, for each copy, the
     index of its text.
     """
     batch = recording.batch
     return {
         name: (
-            value[rows.to(value.device)]
+            value[texts.to(value.device)]
             if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch
             else value
         )

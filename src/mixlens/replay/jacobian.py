@@ -83,11 +83,11 @@ class Seeds:
         ):
             token, number = index // self.per_token, index % self.per_token
             vectors = self.like.new_zeros(len(index), length, self.width)
-            row = torch.arange(len(index), device=index.device)
+            tangent = torch.arange(len(index), device=index.device)
             if self.noise is None:
-                vectors[row, token, number] = 1
+                vectors[tangent, token, number] = 1
             else:
-                vectors[row, token] = self.noise[token, number]
+                vectors[tangent, token] = self.noise[token, number]
             yield token, vectors
 
 

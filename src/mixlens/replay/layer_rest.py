@@ -123,11 +123,11 @@ class LayerRest:
         outputs_by_path: dict[str, Any] = {}
         for number, shortcut in enumerate(self.shortcuts):
             site = self.sites[number]
-            rows = projected if number == self.position else site.projected[texts, targets]
-            value = rows
+            site_output = projected if number == self.position else site.projected[texts, targets]
+            value = site_output
             if shortcut.level != "projected":
                 residual = site.residual[texts, targets]
-                value = site.structure.levels(self.module, residual, rows)[shortcut.level]
+                value = site.structure.levels(self.module, residual, site_output)[shortcut.level]
             outputs_by_path[shortcut.path] = shortcut.pack(value[None])
         hidden = self.layer.input[texts, targets][None]
         return answered_run(self.layer, 0, outputs_by_path, hidden)

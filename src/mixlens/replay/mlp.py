@@ -73,7 +73,7 @@ class Mlp:
         return ACTIVATIONS[self.activation_name]
 
     def normalise(
-        self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
+        self, vectors: Float[Tensor, "*rows d_model"], *, needed: bool = True
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
         """Return z and 1 / sigma for vectors before the norm.
 
@@ -81,15 +81,15 @@ class Mlp:
         that does not centre, z is computed only if `needed`; otherwise the vectors are returned
         unchanged in place of z.
         """
-        norm, width = self.norm, rows.shape[-1]
+        norm, width = self.norm, vectors.shape[-1]
         if norm.centred:
             normed, _, inverse = torch.native_layer_norm(
-                rows, [width], norm.gain, norm.shift, norm.epsilon
+                vectors, [width], norm.gain, norm.shift, norm.epsilon
             )
             return normed, inverse
-        length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+        length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
         inverse = torch.rsqrt(length.square() / width + norm.epsilon)
-        return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
+        return (vectors * inverse).mul_(norm.gain).add_(norm.shift) if needed else vectors, inverse
 
     def hidden(self, products: list[Tensor]) -> Tensor:
         """Return the hidden activations of the MLP, given the outputs of the first matrix

@@ -64,14 +64,14 @@ class ExplainedEmbedding(Explained):
     embed: Embed
     directions: Float[Tensor, "batch d_embedding"]  # unit vectors
 
-    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+    def __call__(self, output: Any, texts: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """Compute the explained number from a model's output. `texts` contains, for each copy, the
         index of its text in the batch.
         """
         states = _states(output)
-        rows = rows.to(states.device)
-        vectors = self.embed(states, self.real[rows])
-        along = (vectors * self.directions[rows]).sum(-1)
+        texts = texts.to(states.device)
+        vectors = self.embed(states, self.real[texts])
+        along = (vectors * self.directions[texts]).sum(-1)
         return along if self.of == "embedding" else along / (vectors * vectors).sum(-1).sqrt()
 
 

@@ -328,13 +328,13 @@ def _of_text(
     reach = torch.maximum(-lowest, highest).to(y)
     pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
     row_bytes = pair_bytes * weights.shape[0] * weights.shape[2]
-    for rows in slices(len(y), row_bytes, limit):
-        bound = weights[:, rows].abs() * reach[:, None]
+    for targets in slices(len(y), row_bytes, limit):
+        bound = weights[:, targets].abs() * reach[:, None]
         for pairs, over in _overshoots(
-            weights[:, rows], vectors, expected[rows], signs[rows], bound, limit
+            weights[:, targets], vectors, expected[targets], signs[targets], bound, limit
         ):
             head, target, source = pairs.unbind(1)
-            contributions[head, target + rows.start, source] -= 2 * over
+            contributions[head, target + targets.start, source] -= 2 * over
     return contributions
 
 

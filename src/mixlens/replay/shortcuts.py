@@ -35,9 +35,9 @@ class Shortcut:
     packing: Any
     dims: int
 
-    def pack(self, rows: Tensor) -> Any:
-        """Return the submodule's output with `rows` in place of the original tensor."""
-        return _filled(self.packing, rows if self.dims == 3 else rows[0])
+    def pack(self, states: Tensor) -> Any:
+        """Return the submodule's output with `states` in place of the original tensor."""
+        return _filled(self.packing, states if self.dims == 3 else states[0])
 
 
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
@@ -74,22 +74,22 @@ def _recognised(event: Event, levels: dict[str, Tensor]) -> Shortcut | None:
     return None
 
 
-def _filled(packing: Any, rows: Tensor) -> Any:
+def _filled(packing: Any, states: Tensor) -> Any:
     if packing is HERE:
-        return rows
+        return states
     if isinstance(packing, tuple):
-        return tuple(_filled(item, rows) if i == 0 else item for i, item in enumerate(packing))
+        return tuple(_filled(item, states) if i == 0 else item for i, item in enumerate(packing))
     return packing
 
 
 def answered_run(
     layer: Layer,
-    row: int,
+    text: int,
     outputs_by_path: dict[str, Any],
     hidden: Float[Tensor, "one row d_model"],
 ) -> Float[Tensor, "row d_model"]:
     """Run the layer on tokens while the submodules around its attention return known outputs."""
-    args, kwargs = layer.arguments(row)
+    args, kwargs = layer.arguments(text)
     with _answering(layer.module, outputs_by_path), _looped_experts(layer.module):
         return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
 

@@ -154,11 +154,11 @@ class VectorLayer:
             values = self.rules.with_own(values, self.biases.flatten())
         heads, d_head = self.biases.shape
         by_head = values.view(*values.shape[:2], heads, d_head).permute(2, 0, 1, 3).flatten(2)
-        rows = [
+        blocks = [
             self._rows(parts, by_head, block_targets, inside=inside)
             for block_targets in split_chunks(targets, block)
         ]
-        return torch.cat(rows)
+        return torch.cat(blocks)
 
     def _rows(
         self,

@@ -61,12 +61,12 @@ class _Unedited:
         axis.
         """
 
-        def rows(tensor: Tensor) -> Tensor:
+        def select(tensor: Tensor) -> Tensor:
             return tensor[block.texts, block.targets].flatten(0, 1)
 
         names = ("sums", "normed", "hidden", "branch", "outputs")
-        tensors = {name: rows(getattr(self, name)) for name in names}
-        return _Unedited(first=[rows(tensor) for tensor in self.first], **tensors)
+        tensors = {name: select(getattr(self, name)) for name in names}
+        return _Unedited(first=[select(tensor) for tensor in self.first], **tensors)
 
 
 class FastZeroing:
@@ -124,16 +124,18 @@ class FastZeroing:
         """Return the distance by which each target's output changes if a source is zeroed. The
         distance is zero for pairs that are not in `linked`.
         """
-        rows = self.unedited.part(block)
-        moved = (rows.sums - block.write(self.vectors, self.weights)).contiguous()
+        unedited = self.unedited.part(block)
+        moved = (unedited.sums - block.write(self.vectors, self.weights)).contiguous()
         normed, inverse = self._normalise(moved)
-        change = _times(self._hidden_change(block, rows, normed, inverse), self.mlp.second[0])
+        change = _times(self._hidden_change(block, unedited, normed, inverse), self.mlp.second[0])
         stream = self._stream(moved, normed)
-        by_column = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
+        by_column = self.ending.distances(
+            change, stream, unedited.branch, unedited.outputs, self.distance
+        )
         return by_column.T.reshape(linked.shape) * linked
 
     def _hidden_change(
-        self, block: ZeroedBlock, rows: _Unedited, normed: Tensor, inverse: Tensor | None
+        self, block: ZeroedBlock, unedited: _Unedited, normed: Tensor, inverse: Tensor | None
     ) -> Float[Tensor, "column row d_ff"]:
         dtype = self.mlp.second[0].dtype
         if inverse is not None:
@@ -141,12 +143,12 @@ class FastZeroing:
         else:
             # contiguous: with odd strides torch computes one product per source
             change = normed.new_empty(normed.shape, dtype=dtype)
-            torch.sub(normed, rows.normed, out=change)  # rounded on writing
+            torch.sub(normed, unedited.normed, out=change)  # rounded on writing
             products = [change @ first for first, _ in self.mlp.first]
         return hidden_change(
             products,
-            rows.first,
-            rows.hidden,
+            unedited.first,
+            unedited.hidden,
             activation=self.mlp.activation_name,
             inverse=None if inverse is None else inverse[..., 0],
             constants=self.constants,

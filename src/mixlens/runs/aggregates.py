@@ -151,9 +151,9 @@ class BatchSums:
         The first axis of each tensor is the group, which is a layer or a head.
         """
         mixtures = self.mixtures
-        _, texts, rows, sources = mixtures.values.shape
-        self._sums["shares"][:, 0] -= texts * rows * sources - mixtures.pair_count  # padding
-        self._sums["entropies"][:, 0] -= texts * rows - mixtures.row_count
+        _, texts, targets, sources = mixtures.values.shape
+        self._sums["shares"][:, 0] -= texts * targets * sources - mixtures.pair_count  # padding
+        self._sums["entropies"][:, 0] -= texts * targets - mixtures.row_count
         if not mixtures.same_tokens:
             return self._sums
         real = mixtures.real.flatten(1)[None].double()
@@ -167,8 +167,8 @@ def _contexts(
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
     contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
-        row, source = divmod(int(place[text]), mixtures.values.shape[-1])
-        contexts.add((int(most[text]), names[text], mixtures.positions[text][row], source))
+        index, source = divmod(int(place[text]), mixtures.values.shape[-1])
+        contexts.add((int(most[text]), names[text], mixtures.positions[text][index], source))
     return contexts
 
 

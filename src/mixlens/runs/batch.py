@@ -64,12 +64,12 @@ class _Part:
         name: str,
         batch: MeasuredBatch,
         mixtures: Mixtures,
-        rows: Sequence[TextRow],
+        texts: Sequence[TextRow],
     ) -> None:
         self.name, self.measure = name, batch.name
         self.by_head = name != batch.name
         self._mixtures, self._spec = mixtures, batch.spec
-        self._batch_sums = BatchSums(mixtures, tag_classes(mixtures, rows))
+        self._batch_sums = BatchSums(mixtures, tag_classes(mixtures, texts))
         summaries = Summaries(mixtures)
         for part in shares_of(mixtures):
             self._batch_sums.add(part)
@@ -90,15 +90,15 @@ class _Part:
         aggregate = aggregates.of(self.name, self._mixtures)
         aggregate.add(self._batch_sums, self._sums.arrays(), names)
 
-    def chunk(self, rows: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
+    def chunk(self, texts: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
         """Return the results of this measure for all texts of the batch."""
         mixtures = self._mixtures
         return store.Chunk(
             measure=self.measure,
             layers=mixtures.layers,
             places=list(places),
-            names=[row.id for row in rows],
-            lines=[row.line for row in rows],
+            names=[text.id for text in texts],
+            lines=[text.line for text in texts],
             sources=mixtures.sources,
             targets=mixtures.targets,
             positions=mixtures.positions,
@@ -112,14 +112,14 @@ class BatchUnderway:
 
     def __init__(
         self,
-        rows: Sequence[TextRow],
+        texts: Sequence[TextRow],
         places: list[int],
         parts: Sequence[_Part],
         deferred: DeferredChecks,
     ) -> None:
         errors, self._verdicts = deferred.compare()
         self._errors = Fetching({"errors": errors})
-        self.rows, self.places, self.parts = rows, places, parts
+        self.rows, self.places, self.parts = texts, places, parts
 
     def conclude(self) -> Measured:
         """Wait for the device, and return the results.
@@ -127,7 +127,7 @@ class BatchUnderway:
         Raise an error if the recording fails its checks.
         """
         raise_if_true(self._errors.arrays()["errors"].tolist(), self._verdicts)
-        names, aggregates = [row.id for row in self.rows], Aggregates()
+        names, aggregates = [text.id for text in self.rows], Aggregates()
         for part in self.parts:
             part.add_to(aggregates, names)
         whole = [part for part in self.parts if not part.by_head]
@@ -155,32 +155,32 @@ def start_measuring(
     `ready` contains the texts as model inputs, if they are already prepared. On a GPU, the call
     returns before the work is done.
     """
-    rows, deferred = [texts[place] for place in places], DeferredChecks()
+    batch_texts, deferred = [texts[place] for place in places], DeferredChecks()
     with outside_inference_mode(), checks_wait(deferred):
-        targets = _targets(lens, job, rows)
-        batches = _batches(lens, job, rows, ready, targets)
+        targets = _targets(lens, job, batch_texts)
+        batches = _batches(lens, job, batch_texts, ready, targets)
         parts = [
-            _Part(job, name, batch, _mixtures(job, batch, targets), rows)
+            _Part(job, name, batch, _mixtures(job, batch, targets), batch_texts)
             for name, batch in batches.items()
         ]
-    return BatchUnderway(rows, places, parts, deferred)
+    return BatchUnderway(batch_texts, places, parts, deferred)
 
 
 def _batches(
-    lens: Lens, job: Job, rows: Sequence[TextRow], ready: Prepared | None, targets: Targets
+    lens: Lens, job: Job, texts: Sequence[TextRow], ready: Prepared | None, targets: Targets
 ) -> dict[str, MeasuredBatch]:
     """Return the scores of each measure.
 
     With `by_head`, the scores of single heads are returned too, under `MEASURE by head`.
     """
-    inputs = [row.text for row in rows] if ready is None else ready
+    inputs = [text.text for text in texts] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
     memory = batch_bytes(lens.model) if job.memory is None else job.memory
     how: dict[str, Any] = {"site": job.site, "memory_budget": memory}
-    measures = {name: _options(job, name, rows) for name in job.measures}
+    measures = {name: _options(job, name, texts) for name in job.measures}
     if job.targets == "generated":
         how |= {"answer": None, "explain_end": True}
-        recording = generate(lens, rows[0].text, options={}, **how)
+        recording = generate(lens, texts[0].text, options={}, **how)
         return _measured(job, recording, measures)
     if targets is not None and job.keep != "rollout" and all(spec.row_by_row for spec in specs):
         recording = record(lens, inputs, targets=targets, **how)
@@ -206,10 +206,10 @@ def _measured(
     return by_name
 
 
-def _options(job: Job, name: str, rows: Sequence[TextRow]) -> dict[str, Any]:
+def _options(job: Job, name: str, texts: Sequence[TextRow]) -> dict[str, Any]:
     options = dict(job.options.get(name, {}))
     if spec_of(name).explains_output:
-        options |= {key: [row.explain[key] for row in rows] for key in job.columns.explain}
+        options |= {key: [text.explain[key] for text in texts] for key in job.columns.explain}
     return options
 
 
@@ -230,12 +230,12 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
     return replace(mixtures, facts=facts)
 
 
-def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
+def _targets(lens: Lens, job: Job, texts: Sequence[TextRow]) -> Targets:
     """Return the targets that the job requests, or None for all tokens."""
     if job.targets in ("all", "generated"):
         return None
     if job.targets == "column":
-        return EachText((row.target,) for row in rows if row.target is not None)
+        return EachText((text.target,) for text in texts if text.target is not None)
     if job.targets == "mask":
         mask = getattr(lens.tokenizer, "mask_token", None)
         if mask is None:
@@ -323,10 +323,10 @@ def tag_classes(mixtures: Mixtures, texts: Sequence[TextRow]) -> Classes | None:
     if not mixtures.same_tokens or not texts or texts[0].tags is None:
         return None
     by_text = [
-        token_tags(row, text.tags or (), text.words)
-        for row, text in zip(mixtures.sources, texts, strict=True)
+        token_tags(tokens, text.tags or (), text.words)
+        for tokens, text in zip(mixtures.sources, texts, strict=True)
     ]
-    names = sorted({tag for row in by_text for tag in row})
+    names = sorted({tag for tokens in by_text for tag in tokens})
     numbers = {name: number for number, name in enumerate(names)}
-    of_tokens = [[numbers[tag] for tag in row] for row in by_text]
+    of_tokens = [[numbers[tag] for tag in tokens] for tokens in by_text]
     return mixtures.classes(names, of_tokens, of_tokens)

@@ -207,13 +207,13 @@ def _clear(out: AnyPath) -> None:
 def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
     """Raise an error if the corpus has changed since the start of the run."""
     before = [Shard(**shard) for shard in _read_plan(out)]
-    rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
+    counts = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
     changed = [
         old
         for old, new in zip(before, plan, strict=False)
         if (old.digest, old.rows) != (new.digest, new.rows)
     ]
-    if changed or rows[0] != rows[1]:
+    if changed or counts[0] != counts[1]:
         where = (
             (
                 f"the records from line {changed[0].first_line} of {Path(changed[0].path).name} "
@@ -223,8 +223,8 @@ def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
             else "records were added or removed at the end"
         )
         raise InvalidInput(
-            f"The corpus is not the one that {out} was started with: it had {rows[0]:,} "
-            f"records and now has {rows[1]:,}; {where}. Choose a different --out, or start "
+            f"The corpus is not the one that {out} was started with: it had {counts[0]:,} "
+            f"records and now has {counts[1]:,}; {where}. Choose a different --out, or start "
             "over with --fresh."
         )
 

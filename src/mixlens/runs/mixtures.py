@@ -49,7 +49,7 @@ class Mixtures:
             values=values,
             groups=tuple((layer, h) for layer in batch.layers for h in heads or range(count)),
             sources=[recording.source_tokens(request.site, text) for text in texts],
-            targets=[row for row, _ in named],
+            targets=[tokens for tokens, _ in named],
             positions=[places for _, places in named],
             facts=batch.facts,
             provenance=batch.provenance(),
@@ -102,7 +102,7 @@ class Mixtures:
     @cached_property
     def source_counts(self) -> Tensor:
         """Return the number of sources of each text."""
-        return self._tensor([len(row) for row in self.sources])
+        return self._tensor([len(tokens) for tokens in self.sources])
 
     @cached_property
     def is_target(self) -> Tensor:
@@ -128,17 +128,17 @@ class Mixtures:
     @cached_property
     def special(self) -> Tensor:
         """Return a mask [text, source], which is True for special tokens."""
-        marks = [row.special or (False,) * len(row) for row in self.sources]
+        marks = [tokens.special or (False,) * len(tokens) for tokens in self.sources]
         return self._pad(marks, -1).bool()
 
     @cached_property
     def kinds(self) -> Classes:
         """Return the classes of tokens: special tokens, punctuation and words."""
         names = ("special", "punctuation", "word")
-        sources = [token_kinds(row) for row in self.sources]
+        sources = [token_kinds(tokens) for tokens in self.sources]
         if self.same_tokens:
             return self.classes(names, sources, sources)
-        return self.classes(names, [token_kinds(row) for row in self.targets], sources)
+        return self.classes(names, [token_kinds(tokens) for tokens in self.targets], sources)
 
     def classes(
         self,
@@ -161,9 +161,9 @@ class Mixtures:
             target_counts=tuple(counts.tolist()),
         )
 
-    def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
+    def _one_hot(self, class_lists: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
         """Return a one-hot encoding of class numbers, with zeros in padding."""
-        numbers = self._pad(rows, axis, fill=count)
+        numbers = self._pad(class_lists, axis, fill=count)
         return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 
     def _range(self, axis: int) -> Tensor:
@@ -172,11 +172,11 @@ class Mixtures:
     def _tensor(self, numbers: Sequence[int] | np.ndarray) -> Tensor:
         return sent(torch.from_numpy(np.asarray(numbers, np.int64)), self.values.device)
 
-    def _pad(self, rows: Sequence[Sequence[int]], axis: int, fill: int = 0) -> Tensor:
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        padded = np.full((len(rows), int(self.values.shape[axis])), fill, np.int64)
+    def _pad(self, lists: Sequence[Sequence[int]], axis: int, fill: int = 0) -> Tensor:
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        padded = np.full((len(lists), int(self.values.shape[axis])), fill, np.int64)
         inside = np.arange(padded.shape[1]) < lengths[:, None]
-        padded[inside] = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+        padded[inside] = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
         return self._tensor(padded)
 
 

@@ -114,11 +114,11 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     """Read and tokenise the texts of a shard, and plan its batches. This does not need the
     device.
     """
-    rows = list(rows_of(shard, job.columns))
-    texts = [row for row in rows if isinstance(row, TextRow)]
-    encodings = tokenise(lens, [row.text for row in texts])
+    records = list(rows_of(shard, job.columns))
+    texts = [record for record in records if isinstance(record, TextRow)]
+    encodings = tokenise(lens, [record.text for record in texts])
     lengths = (
-        token_counts(lens.tokenizer, [row.text for row in texts])
+        token_counts(lens.tokenizer, [record.text for record in texts])
         if encodings is None
         else [len(encoding["input_ids"]) for encoding in encodings]
     )
@@ -131,7 +131,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     )
     return Texts(
         rows=texts,
-        bad=[row for row in rows if isinstance(row, BadRow)],
+        bad=[record for record in records if isinstance(record, BadRow)],
         lengths=lengths,
         batches=[(batch, make_ready(lens, texts, encodings, batch)) for batch in plan],
     )
@@ -230,17 +230,18 @@ class MeasuredShard:
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:
     """Write the results file of a shard, and return a report for the journal."""
-    rows, failed = texts.rows, measured.failed
-    errors = [_error(shard, row.line, row.id, row.reason) for row in texts.bad]
+    records, failed = texts.rows, measured.failed
+    errors = [_error(shard, record.line, record.id, record.reason) for record in texts.bad]
     errors += [
-        _error(shard, rows[place].line, rows[place].id, reason) for place, reason in failed.items()
+        _error(shard, records[place].line, records[place].id, reason)
+        for place, reason in failed.items()
     ]
     digest = store.write_shard(
         path_of(job.out) / file_name(shard),
         measured.chunks,
         {"settings": job.settings(), "measures": measured.about},
     )
-    measured_places = [place for place in range(len(rows)) if place not in failed]
+    measured_places = [place for place in range(len(records)) if place not in failed]
     return {
         "shard": shard.number,
         "file": file_name(shard),

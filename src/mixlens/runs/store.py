@@ -150,25 +150,25 @@ def _columns(chunk: Chunk) -> dict[str, pa.Array]:
 
     texts, layers = len(chunk.names), len(chunk.layers)
     targets = np.array([len(places) for places in chunk.positions])
-    sources = np.array([len(row) for row in chunk.sources])
+    sources = np.array([len(tokens) for tokens in chunk.sources])
     ranks = np.minimum(sources, TOP)
     by_text = np.repeat(np.arange(texts), layers)
-    rows = {
+    by_text_columns = {
         "id": pa.array(chunk.names, pa.string()),
         "line": pa.array(chunk.lines, pa.int64()),
-        "tokens": pa.array([row.labels for row in chunk.sources], pa.list_(pa.string())),
-        "special": pa.array([row.special for row in chunk.sources], pa.list_(pa.bool_())),
+        "tokens": pa.array([tokens.labels for tokens in chunk.sources], pa.list_(pa.string())),
+        "special": pa.array([tokens.special for tokens in chunk.sources], pa.list_(pa.bool_())),
         "targets": pa.array(chunk.positions, pa.list_(pa.int32())),
         "target_tokens": pa.array(
             [
-                [row.labels[place] for place in places]
-                for row, places in zip(chunk.targets, chunk.positions, strict=True)
+                [tokens.labels[place] for place in places]
+                for tokens, places in zip(chunk.targets, chunk.positions, strict=True)
             ],
             pa.list_(pa.string()),
         ),
         "shape": pa.array(np.stack([targets, sources], 1).tolist(), pa.list_(pa.int32())),
     }
-    columns = {key: array.take(pa.array(by_text)) for key, array in rows.items()}
+    columns = {key: array.take(pa.array(by_text)) for key, array in by_text_columns.items()}
     columns["measure"] = pa.array([chunk.measure] * (texts * layers))
     columns["layer"] = pa.array(np.tile(np.array(chunk.layers, np.int32), texts))
     for key, values in chunk.summary.items():

@@ -81,15 +81,17 @@ class Summaries:
         """Add a part of the batch."""
         mixtures, shares, texts, empty = self.mixtures, part.values, part.texts, part.empty
         sources, tops = _largest(part.narrow)
-        rows = {
+        by_target = {
             "entropy": part.entropies,
             "special_share": (shares @ mixtures.special[texts].double()[..., None])[..., 0],
         }
         if mixtures.same_tokens:
             places = mixtures.target_places[texts][..., None].expand(*shares.shape[:3], 1)
-            rows["own_share"] = shares.gather(-1, places)[..., 0]
-            rows["mean_distance"] = (shares * mixtures.distances[texts]).sum(-1)
-        columns = {key: torch.where(empty, math.nan, row).float() for key, row in rows.items()}
+            by_target["own_share"] = shares.gather(-1, places)[..., 0]
+            by_target["mean_distance"] = (shares * mixtures.distances[texts]).sum(-1)
+        columns = {
+            key: torch.where(empty, math.nan, numbers).float() for key, numbers in by_target.items()
+        }
         columns["top_sources"] = sources.int()
         columns["top_shares"] = torch.where(empty[..., None], math.nan, tops)
         for key, values in columns.items():

@@ -71,10 +71,10 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
     if dtype is None:
         return None
-    rows = torch.cat([torch.zeros(1, d_in), torch.eye(d_in), torch.linspace(-1, 1, d_in)[None]])
+    probes = torch.cat([torch.zeros(1, d_in), torch.eye(d_in), torch.linspace(-1, 1, d_in)[None]])
     try:
         with torch.no_grad():
-            answers = module(rows.to(like.device, dtype)[None])
+            answers = module(probes.to(like.device, dtype)[None])
     except Exception as error:  # a module that rejects tensors of this width is not a projection
         raise_if_out_of_memory(error)
         return None
@@ -82,7 +82,7 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
         return None
     answers = answers[0].to(like)
     shift, matrix = answers[0], answers[1:-1] - answers[0]
-    check = rows[-1].to(like) @ matrix + shift
+    check = probes[-1].to(like) @ matrix + shift
     tolerance = 50 * torch.finfo(dtype).eps * answers.abs().max().clamp_min(1e-30) * d_in**0.5
     if (check - answers[-1]).abs().max() > tolerance:
         return None

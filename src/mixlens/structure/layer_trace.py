@@ -128,8 +128,8 @@ def observed_run(
     def entered(path: str) -> Callable[..., None]:
         def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
             tensors = float_tensors((*inputs, *named.values()))
-            inputs_of_rows = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
-            running.append((path, next(clock), inputs_of_rows))
+            inputs_in_batch = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
+            running.append((path, next(clock), inputs_in_batch))
 
         return hook
 
@@ -299,14 +299,14 @@ class Evidence:
 
         Return None if no such sum is exact, or if a part has no effect.
         """
-        target, *rows = (x.reshape(-1, x.shape[-1]).double() for x in (total, *parts))
-        size = row_sizes(torch.stack([target, *rows])).amax(0)[:, None]
+        target, *vectors = (x.reshape(-1, x.shape[-1]).double() for x in (total, *parts))
+        size = row_sizes(torch.stack([target, *vectors])).amax(0)[:, None]
         size = torch.where(size > 0, size, 1.0)  # every token has the same weight
-        matrix = torch.stack([(row / size).reshape(-1) for row in rows], 1)
+        matrix = torch.stack([(vector / size).reshape(-1) for vector in vectors], 1)
         solution = torch.linalg.lstsq(matrix, (target / size).reshape(-1, 1)).solution[:, 0]
         snapped = torch.where((solution - 1).abs() < 1e-4, torch.ones_like(solution), solution)
         for coefficients in (snapped, solution):
-            scaled = [c * row for c, row in zip(coefficients, rows, strict=True)]
+            scaled = [c * vector for c, vector in zip(coefficients, vectors, strict=True)]
             if self.exact(target, scaled):
                 numbers = [float(c) for c in coefficients]
                 return numbers if min(abs(c) for c in numbers) > _NEGLIGIBLE else None

@@ -68,8 +68,8 @@ class Layout:
         the hidden states.
         """
         hidden = hidden_argument(args, kwargs)
-        rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
-        return with_hidden_argument(args, kwargs, rows), hidden.shape
+        arranged = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
+        return with_hidden_argument(args, kwargs, arranged), hidden.shape
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
         """Convert arguments from [batch, tokens, d_model] to the layout that the layer expects."""
@@ -232,38 +232,38 @@ _TOKENS_FIRST = TokensFirst(
 )
 
 
-def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
+def possible_layouts(call: LayerCall, resized: LayerCall, sizes: tuple[int, int]) -> list[Any]:
     """Return the layouts that the hidden states of a layer may have, given two calls with different
     batch sizes.
 
-    `rows` contains the two batch sizes. In the result, None stands for [batch, tokens, d_model].
+    `sizes` contains the two batch sizes. In the result, None stands for [batch, tokens, d_model].
     """
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
-    in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
+    in_step = int(shape[0]) * sizes[1] == int(other[0]) * sizes[0]
     if len(shape) == 3 and in_step:
         two_streams = TwoStreams.of(call)
         return [None] if two_streams is None else [None, two_streams]
     if len(shape) == 4 and in_step:
         return [_GRID, _CHANNELS_FIRST, _SERIES, _STREAMS_LAST]
-    if len(shape) == 4 and _is_second(shape, other, rows):
+    if len(shape) == 4 and _is_second(shape, other, sizes):
         return [_STREAMS_FIRST]
-    if len(shape) == 3 and _is_second(shape, other, rows):
+    if len(shape) == 3 and _is_second(shape, other, sizes):
         telling = call if shape[0] != shape[1] else resized
         return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
     tokens, other_tokens = shape[:-1].numel(), other[:-1].numel()
-    doubled = other_tokens == 2 * tokens and rows[1] == 2 * rows[0]
+    doubled = other_tokens == 2 * tokens and sizes[1] == 2 * sizes[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
 
 
-def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
+def _is_second(shape: Size, other: Size, sizes: tuple[int, int]) -> bool:
     """Return whether the size of the second axis is proportional to the batch size."""
-    return shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
+    return shape[1] != other[1] and shape[1] * sizes[1] == other[1] * sizes[0]
 
 
-def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
+def why_unknown(call: LayerCall, resized: LayerCall, sizes: tuple[int, int]) -> str:
     """Return an explanation of why the hidden states match none of the layouts."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
-    shapes = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
+    shapes = f"{shape} for {sizes[0]} rows, {other} for {sizes[1]}"
     return (
         f"the form of its hidden states is unknown ({shapes}): neither [batch, tokens, "
         "channels], nor grids of patches, nor packed sequences"
@@ -294,8 +294,8 @@ class ArrangedLayer(nn.Module):
         batch, tokens = hidden.shape[:2]
         with layout.running(layer, batch, tokens, self.shape):
             output = layer(*args, **kwargs)
-        rows: Tensor = layout.leave(output, len(hidden))
-        return rows
+        states: Tensor = layout.leave(output, len(hidden))
+        return states
 
 
 def _heard_by(

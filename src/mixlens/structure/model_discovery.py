@@ -203,18 +203,18 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
     }
     numbers = [number for path, number in passes.captured.numbers() if path not in left_out]
     steady = ([call for call in calls if call.path not in left_out] for calls in passes.calls)
-    rows = batch_size(probe.inputs), batch_size(probe.resized)
+    batch_sizes = batch_size(probe.inputs), batch_size(probe.resized)
     for number, ours, other, theirs in zip(numbers, *steady, strict=True):
         if ours.path in left_out:
             continue
         try:
             require_unchanged_by_hooks(ours, passes.captured.backend)
             _require_native(ours, theirs, passes.captured.backend, probe.inputs)
-            layouts = possible_layouts(ours, other, rows)
+            layouts = possible_layouts(ours, other, batch_sizes)
             if ours.path in passes.captured.spread:
                 layouts.insert(0, passes.captured.spread[ours.path])
             if not layouts:
-                why = why_unknown(ours, other, rows)
+                why = why_unknown(ours, other, batch_sizes)
                 raise UnsupportedModel(f"layer `{ours.path}`: {why}")
             structures.append(
                 _layer_structure(ours, other, number, passes.captured.backend, layouts)

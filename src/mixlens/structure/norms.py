@@ -104,19 +104,19 @@ def linearise_norm(module: nn.Module, d_model: int, like: Tensor) -> LinearisedN
         signs = signs - signs.mean()
     signs, noise = signs.to(device), noise.to(device)
 
-    def run(rows: Tensor) -> Tensor | None:
+    def run(vectors: Tensor) -> Tensor | None:
         try:
-            result = wide(rows.reshape(1, -1, d_model))
+            result = wide(vectors.reshape(1, -1, d_model))
         except Exception as error:  # a module that raises on one tensor is not a norm
             raise_if_out_of_memory(error)
             return None
         if (
             not isinstance(result, Tensor)
-            or result.numel() != rows.numel()
+            or result.numel() != vectors.numel()
             or not result.isfinite().all()
         ):
             return None
-        return result.reshape(rows.shape).to(torch.float64)
+        return result.reshape(vectors.shape).to(torch.float64)
 
     with torch.no_grad():
         large, small = 1e5, 1e-6  # epsilon is negligible for the first and dominates the second

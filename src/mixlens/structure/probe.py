@@ -86,11 +86,11 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
         each = len(ids) // texts  # MusicGen's decoder takes a sequence of ids for each codebook
         limit = position_limit(model, name.removesuffix("input_ids"))
         count = _TOKENS if limit is None else min(_TOKENS, limit)
-        row = ids[:each, :count]
-        repeats = -(-count // max(1, row.shape[1]))
-        row = row.repeat(1, repeats, *[1] * (row.dim() - 2))[:, :count]
-        probe[name] = torch.cat([row, row.roll(1, 1)])
-        mask = row.new_ones(2, count)
+        first_text = ids[:each, :count]
+        repeats = -(-count // max(1, first_text.shape[1]))
+        first_text = first_text.repeat(1, repeats, *[1] * (first_text.dim() - 2))[:, :count]
+        probe[name] = torch.cat([first_text, first_text.roll(1, 1)])
+        mask = first_text.new_ones(2, count)
         if name == "input_ids":
             mask[1, -2:] = 0
         mask_name = name.replace("input_ids", "attention_mask")
@@ -99,14 +99,14 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
         types = name.replace("input_ids", "token_type_ids")
         if types in inputs:
             kinds = inputs[types].shape[2:]  # TAPAS has seven types for each token
-            probe[types] = row.new_zeros(2, count, *kinds)
+            probe[types] = first_text.new_zeros(2, count, *kinds)
     for name, value in inputs.items():
         if name in probe or (name in _SIZED and _ids_of(name) in tokens):
             continue
         if isinstance(value, Tensor) and value.dim() > 0:
-            row = value[:1]
-            other = row.roll(1, -1) if value.is_floating_point() else row
-            probe[name] = torch.cat([row, other])
+            first_text = value[:1]
+            other = first_text.roll(1, -1) if value.is_floating_point() else first_text
+            probe[name] = torch.cat([first_text, other])
         else:
             probe[name] = value
     padded = {

@@ -256,15 +256,15 @@ def require_same_unpadded(
     mask = probe.inputs.get("attention_mask")
     if not paths or not isinstance(mask, Tensor) or (probe.whole and bool(mask.all())):
         return
-    row = {
+    unpadded = {
         name: value[:1] if isinstance(value, Tensor) and value.dim() else value
         for name, value in probe.inputs.items()
     }
-    row["attention_mask"] = torch.ones_like(mask[:1])
+    unpadded["attention_mask"] = torch.ones_like(mask[:1])
     with torch.no_grad():
-        native = native_calls(model, row, paths)
+        native = native_calls(model, unpadded, paths)
     in_batch = [call.hidden_out[:1] for call in padded if call.path in paths]
-    error, where = native_error(in_batch, native, row)
+    error, where = native_error(in_batch, native, unpadded)
     if not error <= rounding(native[0].hidden_out):
         raise UnsupportedModel(
             f"layer `{where}`: without padding the output of {type(model).__name__} differs "

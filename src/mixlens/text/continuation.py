@@ -92,18 +92,18 @@ def continue_prompt(
         count = len(prompt.ids)
     else:
         whole, count = _join_answer(tokenizer, prompt, answer)
-    ids, row = whole
+    ids, tokens = whole
     if count < 1:
         raise InvalidInput("The prompt has no token before the answer. Pass a longer prompt.")
     require_room(model, "", count, len(ids) - count)
     require_same_frequencies(model, count, len(ids) - 1)
-    row = with_answer(row, count)
+    tokens = with_answer(tokens, count)
     ready = _inputs(model, prompt, ids[:-1])
-    merges = answer is not None and _merges(prompt, row, count)
-    produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]), count - 1, merges)
+    merges = answer is not None and _merges(prompt, tokens, count)
+    produced = Produced(_part(tokens, slice(1, None)), tuple(ids[1:]), count - 1, merges)
     targets = tuple(range(count - 1, len(ids) - 1))
     prepared = Prepared(
-        ready, [_part(row, slice(-1))], None, [produced], masks_more_than_padding=False
+        ready, [_part(tokens, slice(-1))], None, [produced], masks_more_than_padding=False
     )
     return Continued(prepared, targets)
 
@@ -182,8 +182,8 @@ def _join_answer(
             f"The tokenizer returns no token for the answer {answer!r}. Pass a different answer."
         )
     first, last = inside[0], inside[-1]
-    row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
-    return (ids[: last + 1], prompt.divide(row)), first
+    tokens = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
+    return (ids[: last + 1], prompt.divide(tokens)), first
 
 
 def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:
@@ -232,21 +232,21 @@ def _with_generated(
     """Return the token ids of the prompt and of the generated tokens as one sequence, and a
     `TokenRow` with the labels and the text of these tokens.
     """
-    prompt_row = prompt.row
+    prompt_tokens = prompt.row
     behind = token_row(tokenizer, new)
-    text, places = prompt_row.text, prompt_row.offsets
+    text, places = prompt_tokens.text, prompt_tokens.offsets
     if text is not None and places is not None:
         added, new_places = _spell_tokens(tokenizer, prompt.ids, new, len(text))
         text, places = text + added, places + new_places
-    row = TokenRow(
-        prompt_row.labels + behind.labels,
+    tokens = TokenRow(
+        prompt_tokens.labels + behind.labels,
         text,
         places,
-        None if prompt_row.special is None else prompt_row.special + (behind.special or ()),
-        prompt_row.segments,
-        pictures=prompt_row.pictures,
+        None if prompt_tokens.special is None else prompt_tokens.special + (behind.special or ()),
+        prompt_tokens.segments,
+        pictures=prompt_tokens.pictures,
     )
-    return [*prompt.ids, *new], row
+    return [*prompt.ids, *new], tokens
 
 
 def _spell_tokens(
@@ -319,15 +319,15 @@ def _decoded(
         offsets = list(places)
     answer_offsets = None if offsets is None else [*[(0, 0)] * len(before), *offsets]
     whole, first = [*before, *new], len(before) - 1
-    row = with_answer(token_row(tokenizer, whole, text, answer_offsets), len(before))
+    tokens = with_answer(token_row(tokenizer, whole, text, answer_offsets), len(before))
     tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([whole[:-1]])})
     ready = normalise_inputs(model, tensors)
-    produced = Produced(_part(row, slice(1, None)), tuple(whole[1:]), first)
+    produced = Produced(_part(tokens, slice(1, None)), tuple(whole[1:]), first)
     is_heard = isinstance(prompt, MediaPrompt) and not prompt.ids
     prepared = Prepared(
         ready,
         None if is_heard else [prompt.row],
-        [_part(row, slice(-1))],
+        [_part(tokens, slice(-1))],
         [produced],
         masks_more_than_padding=masks_more_than_padding(ready),
         seconds=prompt.seconds if isinstance(prompt, MediaPrompt) else None,

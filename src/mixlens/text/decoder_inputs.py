@@ -72,11 +72,13 @@ def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor,
 
     If the tokenizer adds a start token, it is dropped, because the model adds it as well.
     """
-    rows = [tokenizer(text)["input_ids"] for text in ([texts] if isinstance(texts, str) else texts)]
+    id_lists = [
+        tokenizer(text)["input_ids"] for text in ([texts] if isinstance(texts, str) else texts)
+    ]
     start = start_token(model)
-    rows = [row[1:] if begins_by_itself(tokenizer, row[0], start) else row for row in rows]
-    width = max(map(len, rows))
-    return torch.tensor([row + [IGNORED] * (width - len(row)) for row in rows])
+    id_lists = [ids[1:] if begins_by_itself(tokenizer, ids[0], start) else ids for ids in id_lists]
+    width = max(map(len, id_lists))
+    return torch.tensor([ids + [IGNORED] * (width - len(ids)) for ids in id_lists])
 
 
 def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> dict[str, Tensor]:
@@ -130,10 +132,10 @@ def _require_visible(model: nn.Module, tensors: Mapping[str, Any], real: Tensor)
         return
     hidden = (mask == 0) & real.to(mask.device)
     if bool(hidden.any()):
-        row, place = hidden.nonzero()[0].tolist()
+        text, place = hidden.nonzero()[0].tolist()
         raise InvalidInput(
             f"With these labels, {type(model).__name__} hides token {place} of the decoder (text "
-            f"{row}), because it is a padding token. Pass decoder_input_ids and, to hide tokens, "
+            f"{text}), because it is a padding token. Pass decoder_input_ids and, to hide tokens, "
             "a decoder_attention_mask."
         )
 

@@ -42,10 +42,12 @@ def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, li
                 "the tokenizer of this model."
             )
     columns = dict(encoding)
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    for row in rows:
-        _require_row(tokenizer, row)
-    return encoding, rows
+    encodings = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+    for values in encodings:
+        _require_row(tokenizer, values)
+    return encoding, encodings
 
 
 def token_names(tokenizer: Any, ids: Sequence[int]) -> list[str]:
@@ -93,25 +95,25 @@ def _require_columns(tokenizer: Any, encoded_batch: Any) -> None:
         )
 
 
-def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
+def _require_row(tokenizer: Any, columns: Mapping[str, Any]) -> None:
     """Raise an error unless the ids of one text are integers and all other columns have one entry
     per token.
     """
-    ids = row["input_ids"]
+    ids = columns["input_ids"]
     listed = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
     if not listed or not all(hasattr(kind, "__index__") for kind in set(map(type, ids))):
         raise InvalidInput(
             f"{_describe(tokenizer)} returned {ids!r:.60} as the token ids of a text. Use a "
             "tokenizer that returns a list of integers."
         )
-    offsets = row.get("offset_mapping")
+    offsets = columns.get("offset_mapping")
     if offsets is not None and not all(isinstance(each, (tuple, list)) for each in offsets):
         raise InvalidInput(
             f"{_describe(tokenizer)} returned an offset_mapping that does not consist of pairs. "
             "Use the tokenizer of this model."
         )
     for name in _FOR_EACH_TOKEN:
-        column = row.get(name)
+        column = columns.get(name)
         if column is not None and (not hasattr(column, "__len__") or len(column) != len(ids)):
             size = len(column) if hasattr(column, "__len__") else "no"
             raise InvalidInput(
@@ -154,37 +156,39 @@ def encode_texts(
         words["text_pair"] = list(pairs)
     if fast:
         words["return_offsets_mapping"] = True
-    encoding, rows = tokenized_batch(tokenizer, len(texts), **words)
+    encoding, encodings = tokenized_batch(tokenizer, len(texts), **words)
     if (
         fast and pairs is not None
     ):  # the characters of the second segment follow those of the first and a space
-        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        for number, (text_encoding, text) in enumerate(zip(encodings, texts, strict=True)):
             with tokenizer_errors(tokenizer):
-                row["offset_mapping"] = [
+                text_encoding["offset_mapping"] = [
                     (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
                     for (start, stop), segment in zip(
-                        row["offset_mapping"], encoding.sequence_ids(number), strict=True
+                        text_encoding["offset_mapping"], encoding.sequence_ids(number), strict=True
                     )
                 ]
-    for row, text in zip(rows, texts, strict=True):
-        if not row["input_ids"]:
+    for text_encoding, text in zip(encodings, texts, strict=True):
+        if not text_encoding["input_ids"]:
             raise EmptyInput(f"The tokenizer returns no token for {text!r}. Pass a different text.")
-    return rows
+    return encodings
 
 
 def pad_sequences(
-    rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
+    encodings: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
     """Pad sequences on the right, and return them as a tensor with an attention mask."""
-    lengths = np.array([len(row["input_ids"]) for row in rows])
+    lengths = np.array([len(encoding["input_ids"]) for encoding in encodings])
     real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0
     fills = {"input_ids": pad, "token_type_ids": 0}
     tensors = {}
     for name, fill in fills.items():
-        if name in rows[0] and (name in accepted or name == "input_ids"):
+        if name in encodings[0] and (name in accepted or name == "input_ids"):
             whole = np.full(real.shape, fill, np.int64)
-            whole[real] = np.fromiter(chain.from_iterable(row[name] for row in rows), np.int64)
+            whole[real] = np.fromiter(
+                chain.from_iterable(encoding[name] for encoding in encodings), np.int64
+            )
             tensors[name] = torch.from_numpy(whole)
     if "attention_mask" in accepted:
         tensors["attention_mask"] = torch.from_numpy(real.astype(np.int64))
@@ -207,27 +211,27 @@ def token_rows(
     """Return the tokens of many texts as a list of `TokenRow`. Each distinct token is looked up
     once.
     """
-    rows = [list(map(int, row)) for row in ids]
+    id_lists = [list(map(int, text_ids)) for text_ids in ids]
     if tokenizer is None:
-        return [TokenRow(tuple(map(str, row))) for row in rows]
+        return [TokenRow(tuple(map(str, text_ids))) for text_ids in id_lists]
     special = set(getattr(tokenizer, "all_special_ids", ()))
     added = getattr(
         tokenizer, "added_tokens_decoder", {}
     )  # a chat template has its own special tokens
     special |= {number for number, token in added.items() if token.special}
-    numbers = list(set(chain.from_iterable(rows)))
+    numbers = list(set(chain.from_iterable(id_lists)))
     labels = dict(zip(numbers, token_names(tokenizer, numbers), strict=True))
     marks = {number: number in special for number in numbers}
     return [
         TokenRow(
-            tuple(map(labels.__getitem__, row)),
+            tuple(map(labels.__getitem__, text_ids)),
             text,
             _places(text_offsets)
-            if None not in (text, text_offsets) and len(text_offsets) == len(row)
+            if None not in (text, text_offsets) and len(text_offsets) == len(text_ids)
             else None,
-            tuple(map(marks.__getitem__, row)),
+            tuple(map(marks.__getitem__, text_ids)),
         )
-        for row, text, text_offsets in zip(rows, texts, offsets, strict=True)
+        for text_ids, text, text_offsets in zip(id_lists, texts, offsets, strict=True)
     ]
 
 

@@ -45,12 +45,12 @@ def generate_ids(
 
     The model uses greedy search unless `options` change this.
     """
-    row, reads = _run(model, ids, options, tensors)
-    before = row[:1] if takes_decoder_ids(model) else list(ids)
-    if row[: len(before)] == before and len(row) == len(before):
+    generated, reads = _run(model, ids, options, tensors)
+    before = generated[:1] if takes_decoder_ids(model) else list(ids)
+    if generated[: len(before)] == before and len(generated) == len(before):
         raise InvalidInput("The model generated nothing. Allow more tokens with max_new_tokens.")
-    _require_read(model, reads, before, row)
-    return row
+    _require_read(model, reads, before, generated)
+    return generated
 
 
 def generated_by_decoder(
@@ -61,27 +61,27 @@ def generated_by_decoder(
     Whisper starts with several tokens (language, task), which `generate` does not return. These
     start tokens are read from the decoder's first forward pass.
     """
-    row, reads = _run(model, ids, options, tensors)
+    generated, reads = _run(model, ids, options, tensors)
     decoder_reads = [
         step_ids[0].tolist() for step_ids in reads if step_ids is not None and len(step_ids) == 1
     ]
     start = start_token(model)
     begins = [number for number, step_ids in enumerate(decoder_reads) if step_ids[0] == start]
-    if row[:1] == [start] or not begins or len(decoder_reads) != len(reads):
-        _require_read(model, reads, row[:1], row)
-        if len(row) < 2:
+    if generated[:1] == [start] or not begins or len(decoder_reads) != len(reads):
+        _require_read(model, reads, generated[:1], generated)
+        if len(generated) < 2:
             raise InvalidInput("The model generated nothing. Allow more tokens.")
-        return row[:1], row[1:]
+        return generated[:1], generated[1:]
     first = decoder_reads[begins[-1]]
     step_ids = [token for step in decoder_reads[begins[-1] + 1 :] for token in step]
     detects_language = begins[:-1] in ([], [0]) and decoder_reads[begins[0]] in (first, [start])
-    if not row or not detects_language or step_ids not in (row, row[:-1]):
+    if not generated or not detects_language or step_ids not in (generated, generated[:-1]):
         raise UnsupportedModel(
             f"{type(model).__name__}.generate split the audio into several windows, or read tokens "
             "that it did not return. Pass shorter audio and turn timestamps off, or pass the "
             "transcript as answer."
         )
-    return first, row
+    return first, generated
 
 
 def require_generation(model: Any) -> None:
@@ -116,14 +116,14 @@ def _run(
             f"{type(model).__name__}.generate rejects these options ({in_short(error)}). "
             "Change the options."
         ) from error
-    rows = getattr(output, "sequences", output)
-    if len(rows) != 1:
+    sequences = getattr(output, "sequences", output)
+    if len(sequences) != 1:
         raise InvalidInput(
-            f"generate returned {len(rows)} continuations. Drop num_return_sequences, and "
+            f"generate returned {len(sequences)} continuations. Drop num_return_sequences, and "
             "measure one at a time."
         )
-    row: list[int] = rows[0].tolist()
-    return row, reads
+    generated: list[int] = sequences[0].tolist()
+    return generated, reads
 
 
 @contextlib.contextmanager
@@ -143,18 +143,18 @@ def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None
 
 
 def _require_read(
-    model: nn.Module, reads: Sequence[Tensor | None], before: list[int], row: list[int]
+    model: nn.Module, reads: Sequence[Tensor | None], before: list[int], generated: list[int]
 ) -> None:
-    """Raise an error unless `row` starts with `before`, and the model read all tokens of `row`
+    """Raise an error unless `generated` starts with `before`, and the model read all of its tokens
     except the last.
     """
     ids = [step_ids for step_ids in reads if step_ids is not None]
-    is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before
+    is_known = bool(ids) and len(ids) == len(reads) and generated[: len(before)] == before
     beams = max((len(step_ids) for step_ids in ids), default=0)
     if is_known and beams == 1:  # a step reads one token, or all of them without a cache
-        last = len(row) - 1
+        last = len(generated) - 1
         whole = ids[-1] if ids[-1].shape[1] >= last else torch.cat(ids, 1)
-        is_known = whole[0, :last].tolist() == row[:last]
+        is_known = whole[0, :last].tolist() == generated[:last]
     elif is_known:  # beams are reordered, but all have the same beginning
         first = next(iter(ids))
         width = min(len(before), int(first.shape[1]))

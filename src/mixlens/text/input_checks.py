@@ -118,10 +118,10 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                     f"{tuple(tensors[main].shape)}. Pass one number for each token."
                 )
     if len(batches) == 2:
-        (main, rows), (other, count) = batches.items()
-        if count not in (rows, rows * books):
+        (main, texts), (other, count) = batches.items()
+        if count not in (texts, texts * books):
             raise InvalidInput(
-                f"{main} has {rows} texts, but {other} has {count}. Pass the same number of texts."
+                f"{main} has {texts} texts, but {other} has {count}. Pass the same number of texts."
             )
 
 
@@ -189,9 +189,9 @@ def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
     check_token_ids("answer", ids, _vocabulary(model, prefix))
 
 
-def check_token_ids(name: str, ids: Sequence[int] | Tensor, rows: int | None = None) -> None:
-    """Check that no token id is negative or outside a vocabulary of `rows` tokens."""
-    _inside(name, "token id", ids, rows, "the model's vocabulary of")
+def check_token_ids(name: str, ids: Sequence[int] | Tensor, words: int | None = None) -> None:
+    """Check that no token id is negative or outside a vocabulary of `words` tokens."""
+    _inside(name, "token id", ids, words, "the model's vocabulary of")
 
 
 def _vocabulary(model: nn.Module, prefix: str) -> int | None:
@@ -204,7 +204,7 @@ def _vocabulary(model: nn.Module, prefix: str) -> int | None:
 
 
 def _inside(
-    name: str, what: str, ids: Sequence[int] | Tensor, rows: int | None, table: str
+    name: str, what: str, ids: Sequence[int] | Tensor, size: int | None, table: str
 ) -> None:
     if isinstance(ids, Tensor):
         lowest, highest = int(ids.min()), int(ids.max())
@@ -212,8 +212,8 @@ def _inside(
         lowest, highest = min(ids), max(ids)
     if lowest < 0:
         raise InvalidInput(f"{name} contains {lowest}. Pass non-negative integers.")
-    if rows and highest >= rows:
-        raise InvalidInput(f"{what} {highest} is outside {table} {rows}")
+    if size and highest >= size:
+        raise InvalidInput(f"{what} {highest} is outside {table} {size}")
 
 
 def config_is_pair(model: nn.Module) -> bool:

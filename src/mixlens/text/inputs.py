@@ -161,25 +161,25 @@ def _from_texts(
             "Some texts are pairs and others are not. Pass only pairs or only single texts."
         )
     seconds = [pair for pair in pairs if pair is not None]
-    rows = encodings or encode_texts(
+    text_encodings = encodings or encode_texts(
         tokenizer, firsts, None if translated or not seconds else seconds
     )
     accepted = inspect.signature(model.forward).parameters
-    tensors = pad_sequences(rows, tokenizer, set(accepted))
-    decoder_rows: Sequence[TokenRow] | None = None
+    tensors = pad_sequences(text_encodings, tokenizer, set(accepted))
+    decoder_tokens: Sequence[TokenRow] | None = None
     if translated:
         if seconds:
             targets = encode_texts(tokenizer, seconds, None, as_target=True)
-            shifted = [_shifted(model, tokenizer, row) for row in targets]
+            shifted = [_shifted(model, tokenizer, encoding) for encoding in targets]
         else:
             shifted = [_begun(model) for _ in texts]
         decoder = pad_sequences(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = decoder["input_ids"]
         tensors["decoder_attention_mask"] = decoder["attention_mask"]
-        decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
+        decoder_tokens = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
     elif classified:
         tensors = _with_decoder_ids(model, tensors, None)
-        decoder_rows = _rows(tokenizer, tensors, "decoder_")
+        decoder_tokens = _rows(tokenizer, tensors, "decoder_")
     tensors = normalise_inputs(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
@@ -187,8 +187,8 @@ def _from_texts(
     ]
     return Prepared(
         tensors,
-        _labelled(tokenizer, rows, whole),
-        decoder_rows,
+        _labelled(tokenizer, text_encodings, whole),
+        decoder_tokens,
         masks_more_than_padding=False,  # our own masks need no check
     )
 
@@ -204,8 +204,13 @@ def _begun(model: nn.Module) -> Encoding:
     return {"input_ids": [start_token(model)], "offset_mapping": [(0, 0)]}
 
 
-def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) -> list[TokenRow]:
-    ids, offsets = [row["input_ids"] for row in rows], [row.get("offset_mapping") for row in rows]
+def _labelled(
+    tokenizer: Any, encodings: Sequence[Encoding], texts: Sequence[str]
+) -> list[TokenRow]:
+    ids, offsets = (
+        [encoding["input_ids"] for encoding in encodings],
+        [encoding.get("offset_mapping") for encoding in encodings],
+    )
     return token_rows(tokenizer, ids, texts, offsets)
 
 
@@ -302,7 +307,7 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
     if len(lengths) != len(ids):  # several sequences of codes for each audio (MusicGen)
         return None
-    real = [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+    real = [text_ids[:length] for text_ids, length in zip(ids.tolist(), lengths, strict=True)]
     unknown = [None] * len(real)
     return token_rows(tokenizer, real, unknown, unknown)
 

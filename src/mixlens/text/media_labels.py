@@ -107,18 +107,18 @@ def overlay_media(row: TokenRow, spans: Sequence[MediaSpan]) -> TokenRow:
 def label_texts(
     config: Any,
     ids: Tensor,
-    rows: Sequence[TokenRow],
+    texts: Sequence[TokenRow],
     tensors: Mapping[str, Any],
     processor: Any = None,
 ) -> list[TokenRow]:
     """Return the texts of a batch with labelled image tokens."""
-    return [row for row, _ in locate_media(config, ids, rows, tensors, processor)]
+    return [tokens for tokens, _ in locate_media(config, ids, texts, tensors, processor)]
 
 
 def locate_media(
     config: Any,
     ids: Tensor,
-    rows: Sequence[TokenRow],
+    texts: Sequence[TokenRow],
     tensors: Mapping[str, Any],
     processor: Any,
 ) -> list[tuple[TokenRow, list[MediaSpan]]]:
@@ -130,16 +130,16 @@ def locate_media(
     """
     media, token = media_tokens(config), image_token(config)
     if not any(bool((ids == token).any()) for token in media):
-        return [(row, []) for row in rows]
+        return [(tokens, []) for tokens in texts]
     pixels = tensors.get("pixel_values")
     each = tokens_per_image(config, ids, pixels, processor)
-    one_for_each = isinstance(pixels, Tensor) and len(pixels) == len(rows)
+    one_for_each = isinstance(pixels, Tensor) and len(pixels) == len(texts)
     labelled, before = [], 0
-    for text_ids, row in zip(ids.tolist(), rows, strict=True):
-        real = text_ids[: len(row)]
+    for text_ids, tokens in zip(ids.tolist(), texts, strict=True):
+        real = text_ids[: len(tokens)]
         images = real.count(token) // each if each else int(one_for_each)
         text_tensors = tensors
-        if len(rows) > 1:  # those of this text, if each image has its own pixels
+        if len(texts) > 1:  # those of this text, if each image has its own pixels
             text_tensors = {}
             if images and isinstance(pixels, Tensor):
                 text_tensors = {"pixel_values": pixels[before : before + images]}
@@ -147,7 +147,7 @@ def locate_media(
         sizes = packed_sizes(config, text_tensors)
         counts = [tall * wide for tall, wide in sizes] if sizes else [each] * images if each else []
         spans = find_media(config, real, runs_of(real, media), counts)
-        labelled.append((label_media(config, real, row, spans, text_tensors, processor), spans))
+        labelled.append((label_media(config, real, tokens, spans, text_tensors, processor), spans))
     return labelled
 
 
@@ -164,5 +164,7 @@ def tokens_per_image(config: Any, ids: Tensor, pixels: Any, processor: Any) -> i
         return None
     is_image = ids == image
     each, remainder = divmod(int(is_image.sum()), len(pixels))
-    runs = (len(list(run)) for row in is_image.tolist() for is_run, run in groupby(row) if is_run)
+    runs = (
+        len(list(run)) for flags in is_image.tolist() for is_run, run in groupby(flags) if is_run
+    )
     return each if each and not remainder and all(length % each == 0 for length in runs) else None

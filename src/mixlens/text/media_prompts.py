@@ -106,13 +106,13 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) 
     ids = tensors["input_ids"]
     if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(f"The processor returned {len(ids)} texts. Pass one prompt at a time.")
-    row, spans = _located(model, tokenizer, processor, raw, tensors)
+    tokens, spans = _located(model, tokenizer, processor, raw, tensors)
     specially, name = (
         raw.get("add_special_tokens", True),
         TEXT if isinstance(inputs, Mapping) else CHAT,
     )
-    prompt = MediaPrompt(tuple(ids[0].tolist()), row, specially, name, turns, tensors, spans)
-    return replace(prompt, row=prompt.divide(row))
+    prompt = MediaPrompt(tuple(ids[0].tolist()), tokens, specially, name, turns, tensors, spans)
+    return replace(prompt, row=prompt.divide(tokens))
 
 
 def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
@@ -176,9 +176,9 @@ def _from_tensors(
     )  # raises for names and shapes that the model does not take
     numbers = ids[0].tolist()
     plain = token_row(tokenizer, numbers)
-    ((row, spans),) = locate_media(model.config, ids, [plain], tensors, processor)
-    prompt = MediaPrompt(tuple(numbers), row, False, TEXT, None, tensors, tuple(spans))
-    return replace(prompt, row=prompt.divide(row))
+    ((tokens, spans),) = locate_media(model.config, ids, [plain], tensors, processor)
+    prompt = MediaPrompt(tuple(numbers), tokens, False, TEXT, None, tensors, tuple(spans))
+    return replace(prompt, row=prompt.divide(tokens))
 
 
 def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
@@ -201,9 +201,9 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
     longer = dict(prompt.tensors)
     for name, value in prompt.tensors.items():
         if is_per_token(name, value, len(prompt.ids)):
-            row = value[:, -1:] if name in _IMAGES_SEEN else torch.zeros_like(value[:, -1:])
-            row = torch.ones_like(row) if name == "attention_mask" else row
-            longer[name] = torch.cat([value, *[row] * more], 1)
+            column = value[:, -1:] if name in _IMAGES_SEEN else torch.zeros_like(value[:, -1:])
+            column = torch.ones_like(column) if name == "attention_mask" else column
+            longer[name] = torch.cat([value, *[column] * more], 1)
     longer["input_ids"] = torch.tensor([list(ids)])
     return longer
 
@@ -242,21 +242,21 @@ def _located(
         offsets, regions = find_regions(
             encoding["input_ids"], encoding["offset_mapping"], ids, media
         )
-        row = token_row(tokenizer, ids, raw["text"], offsets)
+        tokens = token_row(tokenizer, ids, raw["text"], offsets)
     else:
-        row, regions = token_row(tokenizer, ids), runs_of(ids, media)
+        tokens, regions = token_row(tokenizer, ids), runs_of(ids, media)
     images = raw.get("images", [])
     images = list(images) if isinstance(images, (list, tuple)) else [images]
     counts = _token_counts(config, processor, raw, tensors, regions, images)
     spans = find_media(config, ids, regions, counts)
-    if row.offsets is not None:
-        places = list(row.offsets)
+    if tokens.offsets is not None:
+        places = list(tokens.offsets)
         for span in spans:
             if span.placeholder is not None:
                 places[span.first : span.stop] = [span.placeholder] * (span.stop - span.first)
-        row = replace(row, offsets=tuple(places))
-    row = label_media(config, ids, row, spans, tensors, processor, images)
-    return row, tuple(spans)
+        tokens = replace(tokens, offsets=tuple(places))
+    tokens = label_media(config, ids, tokens, spans, tensors, processor, images)
+    return tokens, tuple(spans)
 
 
 def _token_counts(

@@ -58,11 +58,11 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
     return not bool(mask.bool().all())
 
 
-def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
+def unpadded_row(tensors: Mapping[str, Any], clip: int) -> dict[str, Any]:
     """Return one audio clip of a padded batch, trimmed to its real samples."""
-    mask = tensors["attention_mask"][row].bool()
+    mask = tensors["attention_mask"][clip].bool()
     trimmed = {
-        name: value[row : row + 1] if value.dim() else value
+        name: value[clip : clip + 1] if value.dim() else value
         for name, value in tensors.items()
         if isinstance(value, Tensor)
     }

@@ -107,6 +107,8 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
             )
 
 
-def _several(rows: Any) -> bool:
-    """Return whether `rows` is a list of several inputs, which may have different lengths."""
-    return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)
+def _several(inputs: Any) -> bool:
+    """Return whether `inputs` is a list of several inputs, which may have different lengths."""
+    return (
+        isinstance(inputs, (list, tuple)) and len(inputs) > 1 and not isinstance(inputs[0], float)
+    )

@@ -74,9 +74,9 @@ def prompt_of(tokenizer: Any, inputs: Given) -> Prompt:
     text, turns = (inputs, None) if isinstance(inputs, str) else written_out(tokenizer, inputs)
     check_text(text)
     ids, offsets = tokenise_prompt(tokenizer, text, specially=not chat)
-    row = token_row(tokenizer, ids, text, offsets)
-    prompt = Prompt(tuple(ids), row, not chat, CHAT if chat else PROMPT, turns)
-    return replace(prompt, row=prompt.divide(row))
+    tokens = token_row(tokenizer, ids, text, offsets)
+    prompt = Prompt(tuple(ids), tokens, not chat, CHAT if chat else PROMPT, turns)
+    return replace(prompt, row=prompt.divide(tokens))
 
 
 def tokenise_prompt(
@@ -135,7 +135,7 @@ def _from_ids(tokenizer: Any, inputs: Mapping[str, Any]) -> Prompt:
     if not len(numbers):
         raise EmptyInput("The prompt is empty. Pass at least one token.")
     check_token_ids("input_ids", numbers)
-    row = token_row(tokenizer, numbers.tolist())
+    tokens = token_row(tokenizer, numbers.tolist())
     is_real = tuple(mask[0].bool().tolist())
-    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False, mask=is_real)
-    return replace(prompt, row=prompt.divide(row))
+    prompt = Prompt(tuple(numbers.tolist()), tokens, begins_specially=False, mask=is_real)
+    return replace(prompt, row=prompt.divide(tokens))

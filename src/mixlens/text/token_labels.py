@@ -37,8 +37,8 @@ def token_rows(
     """
     by_stack = {}
     for stack in recording.structure.stacks:
-        rows = _text_rows(recording, ready, stack)
-        by_stack[stack.name] = rows or _other_rows(recording, ready, stack, processor)
+        text_tokens = _text_rows(recording, ready, stack)
+        by_stack[stack.name] = text_tokens or _other_rows(recording, ready, stack, processor)
     return by_stack
 
 
@@ -52,39 +52,39 @@ def _text_rows(
         return None if text_rows is None else list(text_rows)
     shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
     alone = len(recording.structure.stacks) == 1
-    for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
+    for prefix, text_tokens in (("decoder_", ready.decoder_rows), ("", ready.rows)):
         ids = ready.tensors.get(prefix + "input_ids")
         for kind, second in _SECOND_STREAMS.items() if prefix == "" else ():
             second_ids = ready.tensors.get(second)
-            if rows is not None and ids is not None and second_ids is not None:
+            if text_tokens is not None and ids is not None and second_ids is not None:
                 if ids.shape[1] + second_ids.shape[1] == shape[1]:
-                    return _with_second(kind, second, ready.tensors, rows, int(ids.shape[1]))
-        if rows is None or ids is None or ids.shape != shape:
+                    return _with_second(kind, second, ready.tensors, text_tokens, int(ids.shape[1]))
+        if text_tokens is None or ids is None or ids.shape != shape:
             continue
         if prefix == "" or stack.has_cross or alone:
-            return list(rows)
+            return list(text_tokens)
     return None
 
 
 def _with_second(
-    kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
+    kind: str, second: str, tensors: Mapping[str, Any], texts: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
     """Append the tokens of a second stream, such as image boxes, to the words."""
-    if any(len(row) < words for row in rows):
+    if any(len(tokens) < words for tokens in texts):
         raise InvalidInput(
             f"The texts have different lengths and a second stream ({kind}), so padding would "
             "separate the two streams. Record the texts one at a time."
         )
-    everyone = [int(tensors[second].shape[1])] * len(rows)
+    everyone = [int(tensors[second].shape[1])] * len(texts)
     counts = row_lengths(tensors, f"{second.partition('_')[0]}_") or everyone
     return [
         replace(
-            row,
-            labels=row.labels + tuple(f"{kind} {number}" for number in range(count)),
-            offsets=None if row.offsets is None else row.offsets + ((0, 0),) * count,
-            special=None if row.special is None else row.special + (False,) * count,
+            tokens,
+            labels=tokens.labels + tuple(f"{kind} {number}" for number in range(count)),
+            offsets=None if tokens.offsets is None else tokens.offsets + ((0, 0),) * count,
+            special=None if tokens.special is None else tokens.special + (False,) * count,
         )
-        for row, count in zip(rows, counts, strict=True)
+        for tokens, count in zip(texts, counts, strict=True)
     ]
 
 
@@ -99,7 +99,7 @@ def _other_rows(
     grid = patch_grid(recording.model.config, ready.tensors, width)
     if grid is not None:
         pixels = ready.tensors["pixel_values"]
-        return [patch_row(grid, pixels[row % len(pixels)], processor) for row in range(batch)]
+        return [patch_row(grid, pixels[text % len(pixels)], processor) for text in range(batch)]
     seconds: Sequence[float | None] = ready.seconds or ()
     durations = seconds if len(seconds) == batch else [None] * batch
     return [

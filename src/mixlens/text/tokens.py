@@ -177,7 +177,7 @@ class EachText(tuple[tuple[int | str, ...], ...]):
 
 def positions_by_text(
     targets: Sequence[int | str] | EachText,
-    rows: Sequence[TokenRow],
+    texts: Sequence[TokenRow],
     *,
     first: Sequence[Sequence[int]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
@@ -185,11 +185,11 @@ def positions_by_text(
 
     A label is first looked up among the positions in `first`, then among all others.
     """
-    named = targets if isinstance(targets, EachText) else [targets] * len(rows)
-    before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
+    named = targets if isinstance(targets, EachText) else [targets] * len(texts)
+    before: Sequence[Sequence[int]] = [()] * len(texts) if first is None else first
     return tuple(
-        tuple(_find_position(target, row, text_positions) for target in text_targets)
-        for text_targets, row, text_positions in zip(named, rows, before, strict=True)
+        tuple(_find_position(target, tokens, text_positions) for target in text_targets)
+        for text_targets, tokens, text_positions in zip(named, texts, before, strict=True)
     )
 
 

@@ -117,13 +117,13 @@ def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
     rows as padding.
     """
 
-    rows = vocabulary_size(model)
-    if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
+    words = vocabulary_size(model)
+    if tokenizer is None or not words or not hasattr(tokenizer, "__len__"):
         return None
     tokens = len(tokenizer)
-    if 0.9 * rows <= tokens <= rows:
+    if 0.9 * words <= tokens <= words:
         return None
     return (
-        f"the tokenizer has {tokens:,} tokens but the model {rows:,}. It may belong to a "
+        f"the tokenizer has {tokens:,} tokens but the model {words:,}. It may belong to a "
         "different model, and its tokens would then be read as other words."
     )

@@ -43,9 +43,9 @@ def observe(
     if not isinstance(example, Labelled):
         raise InvalidInput(f"{example.kind} examples have no class. Use classification data.")
     right = int(select_explained(case.recording, label=example.label, of="logit").chosen[0])
-    row = case.target_row(measure, "rollout", **(options or {}))
+    scores = case.target_row(measure, "rollout", **(options or {}))
     order = removal_order(
-        row, select_sources(case, special_tokens=False, include_target=False), seed
+        scores, select_sources(case, special_tokens=False, include_target=False), seed
     )
     masked = masked_in_order(order, len(case.row))
     whole = np.zeros((1, len(case.row)), bool)

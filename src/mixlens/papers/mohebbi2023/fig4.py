@@ -76,8 +76,8 @@ def run(setting: Setting) -> Outcome:
                 "share": float(value),
             }
             for name, how, values in answer["scores"]
-            for layer, row in enumerate(values)
-            for token, value in zip(answer["tokens"], row, strict=True)
+            for layer, layer_values in enumerate(values)
+            for token, value in zip(answer["tokens"], layer_values, strict=True)
         ]
     return Outcome({"rows": pd.DataFrame(tables)}, plots, {}, [], observations.skipped)
 

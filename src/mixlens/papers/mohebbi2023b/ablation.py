@@ -160,12 +160,12 @@ def _score_target(
     model: Any = speech.lens.model
     decoder_ids = torch.tensor([ids[: places[-1]]], device=model.device)
     logits = model(encoder_outputs=states, decoder_input_ids=decoder_ids).logits[0].float()
-    rows = logits[[place - 1 for place in places]]
-    probabilities = rows.softmax(-1)[torch.arange(len(target_ids)), target_ids]
+    target_logits = logits[[place - 1 for place in places]]
+    probabilities = target_logits.softmax(-1)[torch.arange(len(target_ids)), target_ids]
     difference = _NAN
     if choice is not None:
         number, target, foil = choice
-        difference = float(rows[number, target] - rows[number, foil])
+        difference = float(target_logits[number, target] - target_logits[number, foil])
     return {"probability": float(probabilities.mean()), "difference": difference}
 
 
@@ -186,7 +186,9 @@ def run(setting: Setting) -> Outcome:
         for (name, key), values in effects_with_values.items()
     ]
     drops = {
-        name: rows_ for (name, key), rows_ in effects_with_values.items() if key == "probability"
+        name: drop_values
+        for (name, key), drop_values in effects_with_values.items()
+        if key == "probability"
     }
     figure = figures.bars(
         {"": {name: float(np.nanmean(values)) for name, values in drops.items()}},
@@ -241,5 +243,5 @@ def _findings(effects: dict[tuple[str, str], np.ndarray], differences: np.ndarra
 
 
 def _decides(statement: str, values: np.ndarray) -> Finding:
-    row = paper.effect(values)
-    return Finding(statement, paper.is_positive(row), paper.in_words(row))
+    summary = paper.effect(values)
+    return Finding(statement, paper.is_positive(summary), paper.in_words(summary))

@@ -176,5 +176,5 @@ def _findings(excess: dict[tuple[str, str], np.ndarray]) -> list[Finding]:
     ]
 
 
-def _finding(statement: str, row: dict[str, Any]) -> Finding:
-    return Finding(statement, paper.is_positive(row), paper.in_words(row))
+def _finding(statement: str, summary: dict[str, Any]) -> Finding:
+    return Finding(statement, paper.is_positive(summary), paper.in_words(summary))

@@ -83,10 +83,10 @@ class Heard:
     @cached_property
     def frames(self) -> list[list[int]]:
         """Return the indices of the frames of each word."""
-        row = self.recording.tokens[self.recording.structure.stacks[0].name][0]
-        if row.seconds is None:
+        tokens = self.recording.tokens[self.recording.structure.stacks[0].name][0]
+        if tokens.seconds is None:
             raise InvalidInput("The model's encoder has no frames of a known duration.")
-        return frames_of(self.example.times, row.seconds, len(row))
+        return frames_of(self.example.times, tokens.seconds, len(tokens))
 
     def word_scores(self, name: str, site: str) -> np.ndarray:
         """Return the target's scores for each word, [layer, word].
@@ -167,19 +167,19 @@ def effect(values: np.ndarray) -> dict[str, Any]:
     }
 
 
-def is_positive(row: Mapping[str, Any]) -> bool | None:
+def is_positive(summary: Mapping[str, Any]) -> bool | None:
     """Return whether the mean effect is positive.
 
     The result is None if the effect is not significant in a sign-flip test.
     """
-    return None if not row["p"] < 0.05 else bool(row["mean"] > 0)
+    return None if not summary["p"] < 0.05 else bool(summary["mean"] > 0)
 
 
-def in_words(row: Mapping[str, Any]) -> str:
+def in_words(summary: Mapping[str, Any]) -> str:
     """Describe an effect in words."""
-    p = "p < 0.001" if row["p"] < 0.0005 else f"p = {row['p']:.3f}"
+    p = "p < 0.001" if summary["p"] < 0.0005 else f"p = {summary['p']:.3f}"
     return (
-        f"mean {row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g}); positive for"
-        f" {row['positive']} of {row['texts']} texts (chance: {row['texts'] / 2:g});"
+        f"mean {summary['mean']:.3g} ({summary['low']:.3g} to {summary['high']:.3g}); positive for"
+        f" {summary['positive']} of {summary['texts']} texts (chance: {summary['texts'] / 2:g});"
         f" {p}"
     )

@@ -81,11 +81,11 @@ class _Reasoned:
         targets = self.recording.targets
         assert produced is not None
         assert targets is not None
-        row = produced[0].tokens
-        assert row.offsets is not None
+        produced_tokens = produced[0].tokens
+        assert produced_tokens.offsets is not None
         thought = len(prompt) + len(reasoning)
         last = len(prompt) + len(reasoning) + 1 + len(line)
-        ends = {place: row.offsets[place][1] for place in targets[0]}
+        ends = {place: produced_tokens.offsets[place][1] for place in targets[0]}
         self.reasoning = [place for place in targets[0] if ends[place] <= thought]
         self.answer = [place for place in targets[0] if ends[place] > last]
         self.ids: list[int] = self.recording.inputs["input_ids"][0].tolist()
@@ -152,8 +152,8 @@ def _scores(case: Case, prompt: _Reasoned, method: str) -> np.ndarray:
         return np.asarray(hops.scores)
     span = "sum" if method == "span" else None
     maps: Any = measure("flow_routes", prompt.recording, span=span)
-    rows: np.ndarray = np.atleast_2d(shares(maps.reading.of(maps.scores))).mean(0)
-    return rows
+    mean_shares: np.ndarray = np.atleast_2d(shares(maps.reading.of(maps.scores))).mean(0)
+    return mean_shares
 
 
 def run(setting: Setting) -> Outcome:

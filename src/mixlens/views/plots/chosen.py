@@ -66,9 +66,9 @@ def target_of(maps: MixingMaps, target: int | str | None) -> int:
     """
     if target is not None:
         return position_of(target, maps.target_row, maps.target_positions)
-    row, positions = maps.target_row, maps.target_positions
-    special = row.special or (False,) * len(row)
-    masks = [at for at in positions if special[at] and "mask" in row.labels[at].lower()]
+    tokens, positions = maps.target_row, maps.target_positions
+    special = tokens.special or (False,) * len(tokens)
+    masks = [at for at in positions if special[at] and "mask" in tokens.labels[at].lower()]
     ordinary = [at for at in positions if not special[at]]
     return masks[0] if len(masks) == 1 else (ordinary or list(positions))[-1]
 
@@ -92,5 +92,5 @@ def source_labels(maps: MixingMaps) -> list[str]:
 
 def row_of(maps: MixingMaps, target: int) -> np.ndarray:
     """Return the scores of one target, [layer, source] or [layer, head, source]."""
-    row: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
-    return row
+    scores: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
+    return scores

@@ -47,8 +47,8 @@ def draw(
     steps = layer_transitions(maps, None, True).steps
     edges = contributions(steps, position)
     edge_weights = _connected(np.where(edges >= threshold, edges, 0), position)
-    rows = _rows(edge_weights, position)
-    figure = _drawn(maps, edge_weights, rows, position, width)
+    shown_tokens = _rows(edge_weights, position)
+    figure = _drawn(maps, edge_weights, shown_tokens, position, width)
     share_drawn = edge_weights.sum((1, 2)).min()
     name = token_labels(maps.target_row)[position]
     detail = [
@@ -95,15 +95,15 @@ def _rows(edge_weights: np.ndarray, target: int) -> list[int]:
 
 
 def _drawn(
-    maps: MixingMaps, edge_weights: np.ndarray, rows: list[int], target: int, width: float
+    maps: MixingMaps, edge_weights: np.ndarray, shown_tokens: list[int], target: int, width: float
 ) -> Figure:
-    row_of = {token: number for number, token in enumerate(rows)}
-    figure, (axes,) = panels(1, width=width, height=0.19 * len(rows) + 1.0)
-    axes.add_collection(_edges(edge_weights, row_of))
-    _nodes(axes, edge_weights, row_of, target)
+    height_of = {token: number for number, token in enumerate(shown_tokens)}
+    figure, (axes,) = panels(1, width=width, height=0.19 * len(shown_tokens) + 1.0)
+    axes.add_collection(_edges(edge_weights, height_of))
+    _nodes(axes, edge_weights, height_of, target)
     depth = len(edge_weights)
     axes.set_xlim(-0.15, depth + 0.15)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_ylim(len(shown_tokens) - 0.4, -0.6)
     finish(axes)
     axes.spines[:].set_visible(False)
     axes.set_xticks(range(depth + 1), ["input", *(f"layer {n}" for n in maps.layers)])
@@ -111,19 +111,22 @@ def _drawn(
         axes.set_xticks(range(depth + 1), ["input", *map(str, maps.layers)])
         axes.set_xlabel("layer")
     labels = token_labels(maps.source_row)
-    skips = len(rows) < edge_weights.shape[-1]
-    named = [f"{shorten_label(labels[t])} {t}" if skips else shorten_label(labels[t]) for t in rows]
-    points = SMALL if len(rows) <= 40 else max(SMALLEST, SMALL * 40 / len(rows))
-    name_ticks(axes, "y", range(len(rows)), named, fontsize=points)
+    skips = len(shown_tokens) < edge_weights.shape[-1]
+    named = [
+        f"{shorten_label(labels[t])} {t}" if skips else shorten_label(labels[t])
+        for t in shown_tokens
+    ]
+    points = SMALL if len(shown_tokens) <= 40 else max(SMALLEST, SMALL * 40 / len(shown_tokens))
+    name_ticks(axes, "y", range(len(shown_tokens)), named, fontsize=points)
     axes.tick_params(length=0)
     reaches = edge_weights[0].sum(0)
-    for tick, token in zip(axes.get_yticklabels(), rows, strict=True):
+    for tick, token in zip(axes.get_yticklabels(), shown_tokens, strict=True):
         tick.set_color(LIGHT["ink"] if reaches[token] > 0 else LIGHT["quiet"])
         tick.set_fontweight("bold" if token == target else "normal")
     return figure
 
 
-def _edges(edge_weights: np.ndarray, row_of: dict[int, int]) -> Any:
+def _edges(edge_weights: np.ndarray, height_of: dict[int, int]) -> Any:
     """Draw edges from left to right. The line width of an edge grows with its weight."""
     from matplotlib.collections import LineCollection
 
@@ -131,9 +134,9 @@ def _edges(edge_weights: np.ndarray, row_of: dict[int, int]) -> Any:
     bend = steps**2 * (3 - 2 * steps)
     segments, widths, shades = [], [], []
     for layer, to, start in np.argwhere(edge_weights > 0):
-        if to in row_of and start in row_of:
+        if to in height_of and start in height_of:
             share = float(edge_weights[layer, to, start])
-            y = row_of[int(start)] + (row_of[int(to)] - row_of[int(start)]) * bend
+            y = height_of[int(start)] + (height_of[int(to)] - height_of[int(start)]) * bend
             segments.append(np.stack([layer + steps, y], 1))
             widths.append(0.4 + 9 * share)
             shades.append(0.25 + 0.6 * share**0.5)
@@ -142,15 +145,15 @@ def _edges(edge_weights: np.ndarray, row_of: dict[int, int]) -> Any:
     )
 
 
-def _nodes(axes: Any, edge_weights: np.ndarray, row_of: dict[int, int], target: int) -> None:
+def _nodes(axes: Any, edge_weights: np.ndarray, height_of: dict[int, int], target: int) -> None:
     """Draw a dot for each token. Its area grows with the total weight of the edges at the token."""
     places, areas = [], []
     for layer, edges in enumerate(edge_weights):
         for token in np.flatnonzero(edges.sum(0)):
-            if int(token) in row_of:
-                places.append((layer, row_of[int(token)]))
+            if int(token) in height_of:
+                places.append((layer, height_of[int(token)]))
                 areas.append(6 + 60 * float(edges[:, token].sum()))
-    places.append((len(edge_weights), row_of[target]))
+    places.append((len(edge_weights), height_of[target]))
     areas.append(66.0)
     colours = [LIGHT["mark"]] * (len(places) - 1) + [TARGET]
     axes.scatter(*np.array(places).T, s=areas, c=colours, linewidths=0, zorder=2)

@@ -64,11 +64,11 @@ def payload_of(
             raise InvalidInput(
                 f"{each!r:.80} is not a MixingMaps object. Pass maps from `Lens.measure`."
             )
-    rows: list[TokenRow] = []
-    entries = _entries(all_maps, rows, packing.ALL_BYTES if room is None else room)
-    texts = [text_of(row) for row in rows]
+    token_rows: list[TokenRow] = []
+    entries = _entries(all_maps, token_rows, packing.ALL_BYTES if room is None else room)
+    texts = [text_of(tokens) for tokens in token_rows]
     sources = texts[entries[0]["sources"]]
-    picture = _picture(rows)
+    picture = _picture(token_rows)
     if seconds is not None:
         sources["seconds"] = seconds
         sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
@@ -84,14 +84,14 @@ def payload_of(
         "texts": texts,
         "maps": entries,
         "image": picture if image is None else {"text": entries[0]["sources"], **image},
-        "images": _pictures(rows),
+        "images": _pictures(token_rows),
         "start": {"target": _first_target(all_maps[0]) if target is None else target, **view},
         **generated,
     }
 
 
 def comparison_payload(
-    rows: Mapping[str, np.ndarray],
+    score_rows: Mapping[str, np.ndarray],
     sources: TokenRow,
     target_token: str,
     *,
@@ -112,7 +112,7 @@ def comparison_payload(
     apart = own_source is None
     texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
     entries = []
-    for name, values in rows.items():
+    for name, values in score_rows.items():
         layers = None if by_layer is None else by_layer.get(name)
         entries.append(
             {
@@ -236,7 +236,7 @@ def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, 
 
 
 def _entries(
-    all_maps: Sequence[MixingMaps], rows: list[TokenRow], room: int
+    all_maps: Sequence[MixingMaps], texts: list[TokenRow], room: int
 ) -> list[dict[str, Any]]:
     """Return one payload entry for each measure.
 
@@ -250,11 +250,11 @@ def _entries(
         pair[int(maps.per_head)] = maps
     pairs = [(whole, heads) for whole, heads in merged.values()]
     budget = Room(pairs, room)
-    return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
+    return [_entry(layers, heads, texts, budget) for layers, heads in pairs]
 
 
 def _entry(
-    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: Room
+    layers: MixingMaps | None, heads: MixingMaps | None, texts: list[TokenRow], budget: Room
 ) -> dict[str, Any]:
     notes = []
     if layers is None:
@@ -284,8 +284,8 @@ def _entry(
     every = positions == list(range(len(layers.target_row)))
     return {
         **_about(str(layers.provenance.get("measure")), layers.provenance),
-        "targets": _index(layers.target_row, rows),
-        "sources": _index(layers.source_row, rows),
+        "targets": _index(layers.target_row, texts),
+        "sources": _index(layers.source_row, texts),
         "target_positions": None if every else positions,
         "layers": list(layers.layers),
         "signed": layers.facts.signed,
@@ -358,20 +358,20 @@ def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
         return None, ""  # some targets only, two stacks, or layers that are already aggregated
 
 
-def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
+def _picture(texts: Sequence[TokenRow]) -> dict[str, Any] | None:
     """Return the only image of the texts, with the index of the text to which its patches belong.
 
     Return None if there are several images, or if the patches do not form a single grid.
     """
-    pictures = [(i, each) for i, row in enumerate(rows) for each in row.pictures]
+    pictures = [(i, each) for i, tokens in enumerate(texts) for each in tokens.pictures]
     if len({id(each) for _, each in pictures}) != 1 or not pictures[0][1].is_plain:
         return None
     text, picture = pictures[0]
-    first, rows_, columns, *_ = picture.grids[0]
-    return {"text": text, "src": picture.src, "rows": rows_, "columns": columns, "first": first}
+    first, row_count, columns, *_ = picture.grids[0]
+    return {"text": text, "src": picture.src, "rows": row_count, "columns": columns, "first": first}
 
 
-def _pictures(rows: Sequence[TokenRow]) -> list[dict[str, Any]]:
+def _pictures(texts: Sequence[TokenRow]) -> list[dict[str, Any]]:
     """Return all images of the texts, with the grids of patches of each image."""
     return [
         {
@@ -380,8 +380,8 @@ def _pictures(rows: Sequence[TokenRow]) -> list[dict[str, Any]]:
             "src": picture.src,
             "grids": [grid._asdict() for grid in picture.grids],
         }
-        for text, row in enumerate(rows)
-        for picture in row.pictures
+        for text, tokens in enumerate(texts)
+        for picture in tokens.pictures
     ]
 
 
@@ -396,10 +396,10 @@ def _name_patches(token_texts: list[str], image: Mapping[str, Any]) -> None:
         token_texts[first + patch] = f"row {patch // columns}, column {patch % columns}"
 
 
-def _index(row: TokenRow, rows: list[TokenRow]) -> int:
-    if row not in rows:
-        rows.append(row)
-    return rows.index(row)
+def _index(tokens: TokenRow, texts: list[TokenRow]) -> int:
+    if tokens not in texts:
+        texts.append(tokens)
+    return texts.index(tokens)
 
 
 def _title(maps: MixingMaps) -> str:
@@ -418,14 +418,14 @@ def _first_target(maps: MixingMaps) -> int:
     model, the first token for an image model (it usually represents the whole image), and the last
     token for all other models.
     """
-    positions, row = maps.target_positions, maps.target_row
-    grid = row.pictures[0].grids[0] if row.pictures else None
-    if grid is not None and 0 < grid.first == len(row) - grid.rows * grid.columns:
+    positions, target_row = maps.target_positions, maps.target_row
+    grid = target_row.pictures[0].grids[0] if target_row.pictures else None
+    if grid is not None and 0 < grid.first == len(target_row) - grid.rows * grid.columns:
         return positions[0]
-    masks = [at for at in positions if row.labels[at] in _MASKS]
-    special = row.special or (False,) * len(row)
+    masks = [at for at in positions if target_row.labels[at] in _MASKS]
+    special = target_row.special or (False,) * len(target_row)
     tokens = [at for at in positions if not special[at]]
-    words = [at for at in tokens if any(letter.isalnum() for letter in row.labels[at])]
+    words = [at for at in tokens if any(letter.isalnum() for letter in target_row.labels[at])]
     last = tokens if _is_causal(maps) else words or tokens
     return (masks or last[-1:] or list(positions[-1:]) or [0])[0]
 
