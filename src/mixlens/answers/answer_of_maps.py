@@ -104,13 +104,13 @@ def _parts(row: TokenRow) -> list[PromptPart] | None:
     is_chat = any(_turn(name) for name in names)
     users = [segment.name for segment in row.segments or () if _turn(segment.name) == "user"]
     for segment in row.segments or ():
-        covered = [
+        ranges = [
             place for place in row.offsets[segment.start : segment.stop] if place[0] < place[1]
         ]
-        if segment.name == ANSWER or not covered:
+        if segment.name == ANSWER or not ranges:
             continue
-        start = first_character(row.text, covered[0])
-        stop = max(end for _, end in covered)
+        start = first_character(row.text, ranges[0])
+        stop = max(end for _, end in ranges)
         kind = _kind(segment.name, users[-1:], is_chat=is_chat)
         name = kind if segment.name == OTHER else segment.name
         if not row.text[start:stop].strip():

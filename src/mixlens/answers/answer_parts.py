@@ -62,8 +62,8 @@ def split_words(
         start, stop = max(start, first), min(stop, last)
         if start >= stop:
             continue
-        covered = [row.offsets[place] for place in range(start, stop)]
-        begin, end = covered[0][0] - shift, max(end for _, end in covered) - shift
+        ranges = [row.offsets[place] for place in range(start, stop)]
+        begin, end = ranges[0][0] - shift, max(end for _, end in ranges) - shift
         begin += len(text[begin:end]) - len(text[begin:end].lstrip())
         if text[begin:end].strip():
             parts.append(AnswerPart(text[begin:end], start - first, stop - first, begin, end))

@@ -200,10 +200,10 @@ def _inside_turns(row: TokenRow, kind: str) -> By:
         return kind
     spans: Spans = []
     for part in turns:
-        covered = [(a, b) for a, b in row.offsets[part.start : part.stop] if a < b]
-        if not covered:
+        ranges = [(a, b) for a, b in row.offsets[part.start : part.stop] if a < b]
+        if not ranges:
             continue
-        first, last = covered[0][0], covered[-1][1]
+        first, last = ranges[0][0], ranges[-1][1]
         spans += [
             (f"{kind[:-1]} {len(spans) + number}", first + start, first + stop)
             for number, (_, start, stop) in enumerate(spans_of(row.text[first:last], kind), 1)

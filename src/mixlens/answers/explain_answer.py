@@ -73,7 +73,7 @@ def explain_answer(
     assert target_row.offsets is not None
     sentences = split_sentences(text, target_row.offsets)
     with open_session(lens.model, restores=False):
-        scored = score_by_methods(lens, recording, site, names, prompt, units, sentences)
+        method_scores = score_by_methods(lens, recording, site, names, prompt, units, sentences)
     return Answer(
         text=text,
         prompt=prompt.text,
@@ -81,7 +81,7 @@ def explain_answer(
         passages=tuple(passages),
         sentences=sentences,
         words=split_words(produced_tokens, positions, text, shift),
-        methods=scored,
+        methods=method_scores,
         uses_template=prompt.uses_template,
         source_row=recording.source_tokens(site, 0),
         target_row=target_row,

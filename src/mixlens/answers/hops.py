@@ -223,8 +223,8 @@ def _recording_of(
         raise InvalidInput(
             "The answer has no positions. Pass answer=[…], or a recording of lens.generate."
         )
-    named = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
-    return lens.record(inputs, targets=named)
+    positions = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
+    return lens.record(inputs, targets=positions)
 
 
 def _listed(positions: Any, what: str) -> list[int]:
@@ -331,15 +331,15 @@ def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
     that is not in the text raises `InvalidInput`.
     """
     assert recording.targets is not None
-    moved = [place + 1 - shift for place in recording.targets[0]]
-    if moved[-1] == count:
+    places = [place + 1 - shift for place in recording.targets[0]]
+    if places[-1] == count:
         label, is_special = _token_after(recording, count)
-        if len(moved) == 1 or not is_special:
+        if len(places) == 1 or not is_special:
             raise InvalidInput(
                 f"The last token of the answer, {label!r}, is not in the recorded text. With"
                 " variant='released', pass the text with its answer, and answer=[…]."
             )
-    return [place for place in moved if place < count]
+    return [place for place in places if place < count]
 
 
 def _token_after(recording: Recording, count: int) -> tuple[str, bool]:
@@ -437,7 +437,7 @@ def _in_segments(walk: _Walked, hops: int) -> None:
         scores = walk.score(targets, pending[places].tolist())
         scores = np.where(np.arange(len(scores)) >= span_places.min(), 0.0, scores)
         walk.spans.append(scores)
-        moved = scores * (pending[places].sum() / scores.sum()) if scores.any() else scores
-        walk.added.append(plan.keeps * moved)
+        passed_on = scores * (pending[places].sum() / scores.sum()) if scores.any() else scores
+        walk.added.append(plan.keeps * passed_on)
         pending[places] = 0
-        pending += plan.tokens_of(plan.through, moved)
+        pending += plan.tokens_of(plan.through, passed_on)

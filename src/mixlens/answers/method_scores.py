@@ -147,7 +147,7 @@ def score_by_methods(
     if removing is not None:
         require_words_alone(recording, removing)
     of_layers = [name for name in names if name not in REMOVAL and not _explains(name)]
-    scored = _of_layers(of_layers, recording, site, sentences) if of_layers else {}
+    results = _of_layers(of_layers, recording, site, sentences) if of_layers else {}
     for name in names:
         if name == "leave_one_out":
             values = _leave_one_out(lens, recording, units)
@@ -156,13 +156,13 @@ def score_by_methods(
             values = _context_cite(lens, recording, prompt, units)
             reading = "weight in the log-odds of the answer"
         else:
-            if name not in scored:
-                scored[name] = _of_output(name, recording, site, sentences)
+            if name not in results:
+                results[name] = _of_output(name, recording, site, sentences)
             continue
-        scored[name] = MethodScores.of_tokens(
+        results[name] = MethodScores.of_tokens(
             name, values, sentences, removes=True, reading=reading
         )
-    return {name: scored[name] for name in names}
+    return {name: results[name] for name in names}
 
 
 def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
@@ -192,28 +192,28 @@ def _of_layers(
     assert recording.targets is not None
     places = recording.targets[0]
     spans = [*_spans_of(sentences), (0, len(places))]
-    added = {
+    measures_by_span = {
         span: [name for name in names if _is_added(name, span[1] - span[0])]
         for span in dict.fromkeys(spans)
     }
-    if any(added.values()) and not recording.is_kept:
+    if any(measures_by_span.values()) and not recording.is_kept:
         recording = replace(recording, passed=PassedLayers(places))
     single_target = [name for name in names if spec_of(name).row_by_row]
     maps: dict[str, Any] = (
         dict(measure_together(single_target, recording, site=site)) if single_target else {}
     )
     scores_of_span: dict[tuple[str, tuple[int, int]], np.ndarray] = {}
-    for (first, stop), summed in added.items():
+    for (first, stop), span_measures in measures_by_span.items():
         targets = places[first:stop]
         span_maps: Any = (
-            measure_together(summed, recording, site=site, targets=targets, span="sum")
-            if summed
+            measure_together(span_measures, recording, site=site, targets=targets, span="sum")
+            if span_measures
             else {}
         )
         for name, span in span_maps.items():
             has_own = maps[name].facts.same_tokens  # a target is a source, too
             scores_of_span[name, (first, stop)] = _row_of_span(span, targets if has_own else ())
-    scored = {}
+    results = {}
     for name in names:
         method_maps: Any = maps.get(name) or measure(name, recording, site=site)
         values = scores_of_maps(method_maps)
@@ -225,8 +225,8 @@ def _of_layers(
             scores_of_span.get((name, span), mean)
             for span, mean in zip(spans, plain.parts, strict=True)
         ]
-        scored[name] = replace(plain, parts=np.stack(parts))
-    return scored
+        results[name] = replace(plain, parts=np.stack(parts))
+    return results
 
 
 def _is_added(name: str, tokens: int) -> bool:
@@ -260,8 +260,8 @@ def _of_output(
     for first, stop in dict.fromkeys(spans):
         targets = places[first:stop]
         answer = (targets[0] + 1, targets[-1] + 2)
-        named = targets if spec_of(name).gives == "maps" else None
-        maps: Any = measure(name, recording, site=site, targets=named, answer=answer)
+        target_list = targets if spec_of(name).gives == "maps" else None
+        maps: Any = measure(name, recording, site=site, targets=target_list, answer=answer)
         summed = maps.reading.of(maps.scores).astype(np.float64).sum(0)
         scores_of_span[first, stop] = shares(summed).astype(np.float32)
         reading = maps.reading.name

@@ -101,8 +101,8 @@ def read_prompt(
                 [name for spans in spans_by_message.values() for name, _, _ in spans], messages
             )
             names = {name for spans in spans_by_message.values() for name, _, _ in spans}
-            placed = place_documents(template, messages, spans_by_message)
-            marks = [span for span in placed if span[0] in names]
+            document_spans = place_documents(template, messages, spans_by_message)
+            marks = [span for span in document_spans if span[0] in names]
     images: Spans = []
     if has_media(messages) and model is not None:
         prompt: Prompt = media_prompt(model, tokenizer, processor, messages)
@@ -175,14 +175,14 @@ def _named_texts(documents: Any) -> dict[str, str]:
             f"documents of type {type(documents).__name__} are not supported. Pass a dict of names"
             " and texts, or a list of texts."
         )
-    named = (
+    text_by_name = (
         dict(documents)
         if isinstance(documents, Mapping)
         else {f"document {number}": text for number, text in enumerate(documents, 1)}
     )
-    if not named:
+    if not text_by_name:
         raise EmptyInput("documents is empty. Pass at least one document, or leave it out.")
-    for name, text in named.items():
+    for name, text in text_by_name.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise InvalidInput(
                 f"Document {name!r} is {type(text).__name__}. Pass a dict of names and texts, or a"
@@ -192,7 +192,7 @@ def _named_texts(documents: Any) -> dict[str, str]:
             raise EmptyInput(f"Document {name!r} is empty. Pass its text, or leave it out.")
         if name in RESERVED or not name.strip():
             raise InvalidInput(f"Reserved document name {name!r}. Choose another one.")
-    return named
+    return text_by_name
 
 
 def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
@@ -277,9 +277,9 @@ def _split(
         ]
     documents = sorted([*_without_images(text, documents, images), *images], key=_start)
     parts = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
-    named = sorted([*documents, *headings], key=_start)
+    spans = sorted([*documents, *headings], key=_start)
     for name, kind, start, stop in around:
-        parts += _outside(text, PromptPart(name, kind, start, stop), named)
+        parts += _outside(text, PromptPart(name, kind, start, stop), spans)
     parts.sort(key=lambda part: part.start)
     end, between = 0, []
     for part in [*parts, PromptPart("", "", len(text), len(text))]:

@@ -198,13 +198,13 @@ def _columns_through(
         spec = evaluations()[name]
         if spec.through is None:
             continue
-        judged = {
+        judgements = {
             measure: module(name).conclude_through(result, list(observations.values()))
             for measure in plan.measures
             if (observations := all_observations.get((spec.through, measure)))
         }
         results = {
-            measure: judgement for measure, judgement in judged.items() if judgement is not None
+            measure: judgement for measure, judgement in judgements.items() if judgement is not None
         }
         if results:
             direction = next(iter(results.values())).direction

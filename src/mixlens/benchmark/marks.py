@@ -63,7 +63,7 @@ def marks_of(
     rivals = [m for m in with_values if m not in column.itself and m != baseline]
     best = max(rivals, key=lambda m: scores[m]) if rivals else None
     challengers = [m for m in with_values if m != best]
-    judged = [m for m in with_values if m != baseline and baseline not in column.itself]
+    candidates = [m for m in with_values if m != baseline and baseline not in column.itself]
     p_best = dict(
         zip(
             challengers,
@@ -72,9 +72,13 @@ def marks_of(
         )
     )
     p_random = dict(
-        zip(judged, adjust_p_values([_p(column, baseline, m, seed) for m in judged]), strict=True)
+        zip(
+            candidates,
+            adjust_p_values([_p(column, baseline, m, seed) for m in candidates]),
+            strict=True,
+        )
     )
-    compared = set(judged) if baseline in with_values else set()
+    compared = set(candidates) if baseline in with_values else set()
     floor = column.results[baseline].value if compared else math.nan
     sign = -1.0 if column.direction == "lower" else 1.0
     return {

@@ -148,10 +148,10 @@ def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
     of_data = [column for column in findings.columns if column.by_text]
     reasons = {}
     for measure in measures:
-        ranked = any(column.find_ranked([measure]).any() for column in findings.columns)
+        has_ranks = any(column.find_ranked([measure]).any() for column in findings.columns)
         applies = any(measure in column.results for column in of_data)
         errors = Counter(e.reason for e in findings.errors if e.measure == measure)
-        if measure != BASELINE and errors and not (ranked and (applies or not of_data)):
+        if measure != BASELINE and errors and not (has_ranks and (applies or not of_data)):
             reasons[measure] = errors.most_common(1)[0][0].removeprefix(f"{measure}, ")
     return reasons
 

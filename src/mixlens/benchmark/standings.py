@@ -118,10 +118,10 @@ def standings(
     mean = _mean(each, 0)
     rank_draws = _drawn(columns, measures, seed)
     by_measure = {}
-    judged = (~np.isnan(each)).sum(0)
+    counts = (~np.isnan(each)).sum(0)
     order = sorted(
         range(len(measures)),
-        key=lambda i: (judged[i] * 2 < len(columns), math.isnan(mean[i]), mean[i]),
+        key=lambda i: (counts[i] * 2 < len(columns), math.isnan(mean[i]), mean[i]),
     )
     first = next((i for i in order if measures[i] != baseline), order[0])
     p_values = adjust_p_values(
@@ -137,7 +137,7 @@ def standings(
             if not math.isnan(rank)
         }
         by_measure[measures[i]] = Standing(
-            float(mean[i]), (float(low), float(high)), int(judged[i]), p, ranks
+            float(mean[i]), (float(low), float(high)), int(counts[i]), p, ranks
         )
     return by_measure
 

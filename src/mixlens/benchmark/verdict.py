@@ -98,11 +98,11 @@ def _rank(ranking: Ranking, measure: str) -> str:
     standing = ranking.standings[measure]
     low, high = standing.interval
     spread = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
-    judged, texts = (
+    count, texts = (
         format_count(standing.judged_by, "evaluation"),
         format_count(ranking.texts, "text"),
     )
-    return f"mean rank {standing.mean_rank:.1f}{spread} over {judged} of {texts}"
+    return f"mean rank {standing.mean_rank:.1f}{spread} over {count} of {texts}"
 
 
 def _tests(ranking: Ranking, measure: str) -> tuple[list[str], list[str]]:

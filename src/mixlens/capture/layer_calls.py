@@ -130,19 +130,19 @@ def batch_size(inputs: Inputs) -> int:
     Token ids take precedence over other tensors, because the first axis of packed images is not the
     batch.
     """
-    named = [name for name in inputs if name.endswith("input_ids")]
-    tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
+    id_inputs = [name for name in inputs if name.endswith("input_ids")]
+    tensors = [inputs[name] for name in (*id_inputs, *inputs) if isinstance(inputs[name], Tensor)]
     return next(int(value.shape[0]) for value in tensors if value.dim() > 0)
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
     """Run the model without a key–value cache, which would grow with every re-run."""
-    named = (
+    options = (
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
     require_same(inputs=inputs)
     with _cache_unused(model):
-        return model(**{**inputs, **named})
+        return model(**{**inputs, **options})
 
 
 @contextlib.contextmanager
@@ -227,8 +227,8 @@ def layer_calls(
             module, layout = part_at(model, path), run.layouts.get(path)
             whole = module if layout is None else layout.whole(module)
             last = module if layout is None else layout.last(module)
-            entered = functools.partial(run.enter_layer, path)
-            handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
+            on_entry = functools.partial(run.enter_layer, path)
+            handles.append(module.register_forward_pre_hook(on_entry, with_kwargs=True))
             if watch is not None:
                 handles += watch(whole, path, run.saw)
             handles.append(last.register_forward_hook(run.leave_layer, with_kwargs=True))
@@ -390,7 +390,7 @@ def watch(
     `copy` is the function that copies the tensor.
     """
 
-    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def keep_input(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         tensor = list(float_tensors((*args, *kwargs.values())))[hook_point.position]
         keep(hook_point, copy(tensor))
 
@@ -399,5 +399,5 @@ def watch(
 
     module = part_at(layer, hook_point.path)
     if hook_point.side == "in":
-        return module.register_forward_pre_hook(entered, with_kwargs=True)
+        return module.register_forward_pre_hook(keep_input, with_kwargs=True)
     return module.register_forward_hook(keep_output)

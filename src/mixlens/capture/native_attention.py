@@ -71,9 +71,9 @@ def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> 
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
         result = function(module, *args, **options)
-        named = dict(zip(names, args, strict=False)) | options
-        query, key, value, mask = map(named.pop, names[:4])
-        report(NativeCall(module, query, key, value, mask, result[0], named, is_eager))
+        arguments = dict(zip(names, args, strict=False)) | options
+        query, key, value, mask = map(arguments.pop, names[:4])
+        report(NativeCall(module, query, key, value, mask, result[0], arguments, is_eager))
         return result
 
     return attention
@@ -95,14 +95,14 @@ def _hiding(function: Callable[..., Any], hide: HidePairs, is_eager: bool) -> Ca
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
-        named = dict(zip(names, args, strict=False)) | options
-        query, key = named[names[0]], named[names[1]]
+        arguments = dict(zip(names, args, strict=False)) | options
+        query, key = arguments[names[0]], arguments[names[1]]
         pairs = hide(query, key)
         if pairs is None:
             return _alone(function, module, *args, **options)
-        is_causal = named.get("is_causal")
+        is_causal = arguments.get("is_causal")
         is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        mask = named.pop(names[3], None)
+        mask = arguments.pop(names[3], None)
         fused = not is_eager and function.__name__ == "sdpa_attention_forward"
         if not is_eager and not fused:
             raise UnsupportedModel(
@@ -111,7 +111,7 @@ def _hiding(function: Callable[..., Any], hide: HidePairs, is_eager: bool) -> Ca
             )
         triangle = fused and bool(is_causal)
         hidden = _hidden(mask, pairs, query, key, triangle)
-        return _alone(function, module, **named, **{names[3]: hidden})
+        return _alone(function, module, **arguments, **{names[3]: hidden})
 
     return attention
 
@@ -136,22 +136,22 @@ class _HiddenFromSoftmax(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        named, hide = dict(kwargs or {}), _hide.get()
+        arguments, hide = dict(kwargs or {}), _hide.get()
         if hide is None:
-            return func(*args, **named)
+            return func(*args, **arguments)
         if func is functional.scaled_dot_product_attention:
-            named |= dict(zip(self._FUSED, args, strict=False))
-            query, key = named["query"], named["key"]
+            arguments |= dict(zip(self._FUSED, args, strict=False))
+            query, key = arguments["query"], arguments["key"]
             pairs = hide(query, key)
             if pairs is not None:
-                mask, triangle = named.get("attn_mask"), bool(named.get("is_causal"))
-                named["attn_mask"] = _hidden(mask, pairs, query, key, triangle)
-                named["is_causal"] = False
-            return func(**named)
+                mask, triangle = arguments.get("attn_mask"), bool(arguments.get("is_causal"))
+                arguments["attn_mask"] = _hidden(mask, pairs, query, key, triangle)
+                arguments["is_causal"] = False
+            return func(**arguments)
         if func in self._SOFTMAX:
-            named |= dict(zip(("input", "dim"), args, strict=False))
-            args = (_hidden_scores(named.pop("input"), named.get("dim"), hide), *args[2:])
-        return func(*args, **named)
+            arguments |= dict(zip(("input", "dim"), args, strict=False))
+            args = (_hidden_scores(arguments.pop("input"), arguments.get("dim"), hide), *args[2:])
+        return func(*args, **arguments)
 
 
 def _hidden_scores(scores: Tensor, axis: Any, hide: HidePairs) -> Tensor:

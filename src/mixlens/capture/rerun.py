@@ -62,9 +62,11 @@ def _with_hidden_states(
     queries, keys and values.
     """
     old = call.hidden_in
-    named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
+    new_kwargs = {
+        name: new if call.kwargs[name] is old else value for name, value in kwargs.items()
+    }
     pairs = zip(call.args, args, strict=True)
-    return tuple(new if value_before is old else value for value_before, value in pairs), named
+    return tuple(new if value_before is old else value for value_before, value in pairs), new_kwargs
 
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
@@ -168,11 +170,11 @@ def idle_casts_skipped(module: nn.Module) -> Iterator[None]:
 
 
 def _to(part: nn.Module) -> Callable[..., nn.Module]:
-    def to(*args: Any, **named: Any) -> nn.Module:
-        alone = len(args) == 1 and isinstance(args[0], torch.dtype) and not named
+    def to(*args: Any, **options: Any) -> nn.Module:
+        alone = len(args) == 1 and isinstance(args[0], torch.dtype) and not options
         if alone and all(parameter.dtype == args[0] for parameter in part.parameters()):
             return part
-        return type(part).to(part, *args, **named)
+        return type(part).to(part, *args, **options)
 
     return to
 

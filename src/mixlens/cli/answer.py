@@ -185,17 +185,17 @@ def _with_place(inputs: Any, texts: dict[str, str]) -> Any:
     """
     from mixlens.answers.prompt_parts import with_place
 
-    placed = with_place(inputs, list(texts.values()))
-    if placed is not inputs:
+    prompt = with_place(inputs, list(texts.values()))
+    if prompt is not inputs:
         print("The documents are put in front of the prompt.", file=sys.stderr)
-    return placed
+    return prompt
 
 
 # ------------------------------------------------------------------------------------------- output
 
 
 def _as_dict(answer: Answer) -> dict[str, Any]:
-    def ranked(**which: Any) -> dict[str, list[dict[str, Any]]]:
+    def rank_documents(**which: Any) -> dict[str, list[dict[str, Any]]]:
         return {
             name: [
                 {"document": each.document, "score": each.score, "share": each.share}
@@ -217,18 +217,18 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
             }
             for name, scores in answer.methods.items()
         },
-        "documents": ranked(),
+        "documents": rank_documents(),
         "sentences": [
             {
                 "text": part.text,
                 "citations": [_passage(each) for each in answer.citations(number)],
-                "documents": ranked(sentence=number),
+                "documents": rank_documents(sentence=number),
                 "methods_agree": agreement[number].agree,
             }
             for number, part in enumerate(answer.sentences)
         ],
         "words": [
-            {"text": part.text, "start": part.start, "documents": ranked(word=number)}
+            {"text": part.text, "start": part.start, "documents": rank_documents(word=number)}
             for number, part in enumerate(answer.words)
         ],
     }

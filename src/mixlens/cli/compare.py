@@ -189,14 +189,14 @@ def compare(
     )
     prompt = prompt.written_by(lens.tokenizer)
     recording = prompt.record(lens, site) if prompt.continues else None
-    named: dict[str, Any] = {"target": None if target is None else number_or_name(target)}
+    target_options: dict[str, Any] = {"target": None if target is None else number_or_name(target)}
     if span is not None:
         span_options = span_arguments(span, None, target, lens, prompt.inputs, recording, site)
-        named = {"target": span_options.get("targets"), "span": span_options["span"]}
+        target_options = {"target": span_options.get("targets"), "span": span_options["span"]}
     with _progress() as progress, explaining_ranges(None if span else target):
         comparison = lens.compare(
             prompt.inputs if recording is None else recording,
-            **named,
+            **target_options,
             site=site,
             aggregate=aggregate,
             only=only,

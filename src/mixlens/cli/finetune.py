@@ -167,16 +167,16 @@ def finetune(
                 lens, examples, settings=_with(PROMPT, values), out=out, source=examples.origin
             )
     else:
-        judged = None if held_out is None else _read(task, held_out, None, seed)
+        held_out_examples = None if held_out is None else _read(task, held_out, None, seed)
         with heartbeat("fine-tuning"):
             trained = classifier_finetuned(
                 lens,
                 examples,
-                judged,
+                held_out_examples,
                 settings=_with(CLASSIFICATION, values),
                 out=out,
                 source=examples.origin,
-                held_out_source=None if judged is None else judged.origin,
+                held_out_source=None if held_out_examples is None else held_out_examples.origin,
             )
     if as_json:
         print_json(trained.report)

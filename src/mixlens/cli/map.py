@@ -252,9 +252,9 @@ def map_command(
             options |= span_arguments(
                 span, weights, target, lens, prompt.inputs, recording, choice.site
             )
-        measured = measure_by(lens, prompt.inputs, recording)
+        take_measure = measure_by(lens, prompt.inputs, recording)
         maps = measure_wanted(
-            choice, options, measured, is_single_target="targets" in options or prompt.continues
+            choice, options, take_measure, is_single_target="targets" in options or prompt.continues
         )
         target_maps = maps if "targets" in options else choice.at_target(maps)
     if save is not None:
@@ -264,14 +264,14 @@ def map_command(
         _print_links(maps)
         return
     if html is not None:
-        next_to = [measured(name, {"site": choice.site}) for name in others or []]
+        next_to = [take_measure(name, {"site": choice.site}) for name in others or []]
         _write_page(
             html, [prompt.mark_segments(each) for each in (maps, *next_to)], choice.row_of(maps)
         )
     grouped_maps = choice.group(target_maps, prompt)
     if figure is not None:
         heads = {**options, "per_head": True}
-        every = measured(choice.measure, heads) if kind == "heads" else maps
+        every = take_measure(choice.measure, heads) if kind == "heads" else maps
         only_target = grouped_maps.target_positions[0] if choice.one_row else None
         plot = partial(choice.group(every, prompt).plot, kind, target=only_target)
         write_figure(figure, plot)

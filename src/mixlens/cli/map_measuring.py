@@ -102,14 +102,18 @@ def explaining_ranges(target: int | str | None) -> Iterator[None]:
 
 
 def measure_wanted(
-    choice: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, is_single_target: bool
+    choice: MapChoice,
+    options: Mapping[str, Any],
+    take_measure: TakeMeasure,
+    *,
+    is_single_target: bool,
 ) -> MixingMaps:
     """Return the maps, aggregated by rollout if requested.
 
     With `is_single_target`, the rollout is computed only for the requested targets.
     """
     rolls_targets = choice.rollout and choice.head is None and is_single_target
-    maps = measured(choice.measure, options, rollout=rolls_targets)
+    maps = take_measure(choice.measure, options, rollout=rolls_targets)
     maps = maps if choice.head is None else maps.head(choice.head)
     maps = maps.rollout() if choice.rollout and not rolls_targets else maps
     return maps.at(layers=[choice.layer]) if choice.layer is not None and choice.rollout else maps
@@ -130,7 +134,7 @@ def measure_by(lens: Lens, inputs: Any, recording: Recording | None) -> TakeMeas
     """Return a function that measures the input, or its continuation if there is one."""
     from mixlens.measuring.measure import measure
 
-    def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
+    def take_measure(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
         if rollout:
             rollout_options = {k: v for k, v in options.items() if k not in ("layers", "per_head")}
             if recording is not None:
@@ -144,7 +148,7 @@ def measure_by(lens: Lens, inputs: Any, recording: Recording | None) -> TakeMeas
         assert not isinstance(maps, list)
         return maps
 
-    return measured
+    return take_measure
 
 
 def _position(lens: Lens, inputs: Text, target: int | str) -> int:

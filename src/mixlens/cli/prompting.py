@@ -142,8 +142,8 @@ class Prompting:
     def mark_segments(self, maps: MixingMaps) -> MixingMaps:
         """Return token-level maps with the segments that the HTML page uses to group tokens."""
         maps = maps if self.sink else maps.without_sink()
-        named = self.divides or (self.marks and maps.source_row.offsets is not None)
-        return with_segments(maps, self.by) if named else maps
+        has_segments = self.divides or (self.marks and maps.source_row.offsets is not None)
+        return with_segments(maps, self.by) if has_segments else maps
 
     def print_answer(self, answer: str | None) -> None:
         """Print the generated answer. An answer from --answer is not repeated."""
@@ -163,8 +163,8 @@ class Prompting:
                 "The model's tokenizer has no chat template for the messages of --prompt-file."
                 " Choose a chat model with --model, or pass the prompt in a plain text file."
             )
-        placed = self.divides and (self.by is not None or bool(self.documents))
-        if placed and not getattr(tokenizer, "is_fast", False):
+        needs_offsets = self.divides and (self.by is not None or bool(self.documents))
+        if needs_offsets and not getattr(tokenizer, "is_fast", False):
             raise InvalidInput(
                 f"{type(tokenizer).__name__} has no offset mapping, which segments need. Use a fast"
                 " tokenizer (tokenizer.json), or pass --segments none."

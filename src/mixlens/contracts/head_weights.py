@@ -111,17 +111,17 @@ def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
         raise InvalidInput(f"weights={path!r} is not a file. Write one with `mixlens fit-heads`.")
     name = os.fspath(path)
     try:
-        changed = os.stat(name).st_mtime_ns
+        time_changed = os.stat(name).st_mtime_ns
     except OSError as error:
         raise InvalidInput(
             f"{name} cannot be read ({error.strerror}). Write it with `mixlens fit-heads`."
         ) from None
-    return _loaded(name, changed)
+    return _loaded(name, time_changed)
 
 
 @functools.lru_cache(maxsize=8)
-def _loaded(name: str, changed: int) -> HeadWeights:
-    """Read a file. `changed` is its modification time, so that a changed file is read again."""
+def _loaded(name: str, time_changed: int) -> HeadWeights:
+    """Read a file. `time_changed` is its modification time, so a changed file is read again."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -181,17 +181,17 @@ class Request:
         """Return a request in which names and negative numbers are resolved to positions."""
         chosen_site = recording.structure.site(site)
         numbers = whole_numbers(layers, "layers")
-        named = targets if isinstance(targets, EachText) else to_list(targets, "targets")
+        target_list = targets if isinstance(targets, EachText) else to_list(targets, "targets")
         layer_numbers = _positions(recording, chosen_site.name, numbers)
         positions = None
-        if named is not None:
+        if target_list is not None:
             stack = chosen_site.stack.name
             recorded = recording.targets if recording.target_stack == stack else None
             tokens = [
                 recording.named_targets(chosen_site.name, text)
                 for text in range(recording.rows(chosen_site.name))
             ]
-            positions = positions_by_text(named, tokens, first=recorded)
+            positions = positions_by_text(target_list, tokens, first=recorded)
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,
@@ -273,9 +273,9 @@ def _positions(recording: Recording, site: str, layers: Sequence[int] | None) ->
                     f"Layer {layer} is out of range (0–{count - 1}). Pass a layer of the "
                     f"{stack}, or -1 for the last one."
                 )
-            measured = ", ".join(map(str, numbers))
+            layer_names = ", ".join(map(str, numbers))
             raise InvalidInput(
                 f"Layer {layer} of the {stack} has no measured attention. Choose one of: "
-                f"{measured}."
+                f"{layer_names}."
             )
     return tuple(layer % count if layer < 0 else numbers.index(layer) for layer in layers)

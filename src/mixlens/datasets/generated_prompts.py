@@ -232,10 +232,10 @@ def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
 
     The question asks for the place in the first fact.
     """
-    listed = [[words.keeps.format(name=n, thing=t, place=p)] for n, t, p in facts]
+    sentences = [[words.keeps.format(name=n, thing=t, place=p)] for n, t, p in facts]
     name, thing, place = facts[0]
     question = words.asks_place.format(name=name, thing=thing)
-    return _Draft(listed, [(0, listed[0][0])], question, f" {place}")
+    return _Draft(sentences, [(0, sentences[0][0])], question, f" {place}")
 
 
 def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
@@ -254,9 +254,9 @@ def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
     fillers = [sentence for pair in zip(who[1:], where[1:], strict=True) for sentence in pair]
     while len(fillers) < documents - 2:
         fillers.append(chance.choice(words.fillers))
-    listed = [[who[0]], [where[0]], *([sentence] for sentence in fillers[: documents - 2])]
+    sentences = [[who[0]], [where[0]], *([sentence] for sentence in fillers[: documents - 2])]
     question = words.asks_thing.format(thing=things[0])
-    return _Draft(listed, [(0, who[0]), (1, where[0])], question, f" {places[0]}")
+    return _Draft(sentences, [(0, who[0]), (1, where[0])], question, f" {places[0]}")
 
 
 def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
@@ -265,12 +265,12 @@ def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
     """
     things = chance.sample(words.things, documents)
     numbers = chance.sample(range(10, 100), documents)
-    listed = [
+    sentences = [
         [words.value.format(thing=thing, number=number)]
         for thing, number in zip(things, numbers, strict=True)
     ]
     question = words.asks_value.format(thing=things[0])
-    return _Draft(listed, [(0, listed[0][0])], question, f" {numbers[0]}")
+    return _Draft(sentences, [(0, sentences[0][0])], question, f" {numbers[0]}")
 
 
 def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
@@ -279,12 +279,14 @@ def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
     """
     letters = chance.sample([f"X{number}" for number in range(1, 65)], documents)
     numbers = chance.sample(range(10, 100), documents)
-    listed = [[words.sets.format(variable=letters[0], number=numbers[0])]]
-    listed.append([words.copies.format(variable=letters[1], other=letters[0])])
+    sentences = [[words.sets.format(variable=letters[0], number=numbers[0])]]
+    sentences.append([words.copies.format(variable=letters[1], other=letters[0])])
     for place in range(2, documents):
-        listed.append([words.sets.format(variable=letters[place], number=numbers[place])])
+        sentences.append([words.sets.format(variable=letters[place], number=numbers[place])])
     question = words.asks_variable.format(variable=letters[1])
-    return _Draft(listed, [(0, listed[0][0]), (1, listed[1][0])], question, f" {numbers[0]}")
+    return _Draft(
+        sentences, [(0, sentences[0][0]), (1, sentences[1][0])], question, f" {numbers[0]}"
+    )
 
 
 def _injection(words: _Words, documents: int, chance: random.Random) -> _Draft:

@@ -38,8 +38,8 @@ class Frame:
     targets: tuple[tuple[str, str], ...]
 
 
-def _pairs(listed: str) -> tuple[tuple[str, str], ...]:
-    pairs = (pair.split("/") for pair in listed.split())
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = (pair.split("/") for pair in text.split())
     return tuple((one, other) for one, other in pairs)
 
 

@@ -100,8 +100,11 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
         (key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0]
     )
     text = fields.get(column_name)
-    named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
-    missing = [column for column in named if fields.get(column) is None]
+    column_names = [
+        *columns.explain.values(),
+        *filter(None, (columns.id, columns.target, columns.tags)),
+    ]
+    missing = [column for column in column_names if fields.get(column) is None]
     if column_name not in fields:
         reason = f"no column {column_name!r} among {', '.join(map(str, fields))}"
     elif text is None:
@@ -114,7 +117,7 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
         reason = "NUL characters in the text, as in a file in UTF-16"
     elif missing:
         reason = f"column {missing[0]!r} is empty"
-    elif unwritable := [column for column in named if not _is_unicode(fields[column])]:
+    elif unwritable := [column for column in column_names if not _is_unicode(fields[column])]:
         reason = f"column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
     else:
         explain = {key: fields[column] for key, column in columns.explain.items()}

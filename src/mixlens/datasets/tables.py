@@ -32,9 +32,9 @@ def read(path: Path) -> Iterator[Example | Refused]:
     header = header_of(whole[0]) if whole else []
     parse: Callable[[str, Cells], Example]
     if has_text(header):
-        named = parser_of(dict.fromkeys(header, ""), path.name.split(".")[0])
+        parse_fields = parser_of(dict.fromkeys(header, ""), path.name.split(".")[0])
         parse, rows = (
-            (lambda name, cells: named(name, _fields(header, cells))),
+            (lambda name, cells: parse_fields(name, _fields(header, cells))),
             [row for row in rows if row[1] is not whole[0]],
         )
     elif _is_cola(whole):

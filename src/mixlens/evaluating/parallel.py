@@ -76,8 +76,8 @@ def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], t
     if not words:
         raise InvalidInput("One side of the pair has no word. Use pairs of non-empty sentences.")
     before, after, blank = _frame(tokenizer, side)
-    spelled = [words[0], *(blank + word for word in words[1:])]
-    tokenised = tokenizer(**{side: spelled}, add_special_tokens=False)["input_ids"]
+    words_with_blanks = [words[0], *(blank + word for word in words[1:])]
+    tokenised = tokenizer(**{side: words_with_blanks}, add_special_tokens=False)["input_ids"]
     for word, tokens in zip(words, tokenised, strict=True):
         if not tokens:
             raise InvalidInput(

@@ -110,12 +110,17 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
 
 
 def outputs(
-    recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
+    recording: Recording,
+    removed: np.ndarray,
+    output_options: dict[str, Any],
+    replacement: str | int | None,
 ) -> np.ndarray:
     """Return the explained output of the recorded text without the tokens in each row of the mask
     `removed` [mask, token].
     """
-    return read_without(recording, removed, replacement, select_explained(recording, **named))
+    return read_without(
+        recording, removed, replacement, select_explained(recording, **output_options)
+    )
 
 
 @torch.no_grad()
@@ -167,13 +172,13 @@ def observe(
     """
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
-    named = explained_options(case, against)
+    output_options = explained_options(case, against)
     removable = select_sources(case, special_tokens=False, include_target=False)
     sizes = bin_sizes(bins, unit, int(removable.sum()))
     if not removable.any():
         nothing = [math.nan] * len(sizes)
         return {"value": math.nan, "comprehensiveness": nothing, "sufficiency": nothing}
-    order = removal_order(measured_row(case, measure, aggregate, named), removable, seed)
+    order = removal_order(measured_row(case, measure, aggregate, output_options), removable, seed)
     first, all_but_first = removals(order, sizes, len(case.row))
     chosen_output = (
         replacement
@@ -182,7 +187,7 @@ def observe(
     )
     whole = np.zeros((1, len(case.row)), bool)
     values = outputs(
-        case.recording, np.concatenate([whole, first, all_but_first]), named, chosen_output
+        case.recording, np.concatenate([whole, first, all_but_first]), output_options, chosen_output
     )
     drops = values[0] - values[1:].reshape(2, len(sizes))
     observation = dict(zip(METRICS, drops, strict=True))

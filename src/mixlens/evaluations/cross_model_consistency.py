@@ -119,11 +119,11 @@ def _words(case: Case, scores: np.ndarray, counting: np.ndarray) -> tuple[list[s
     """Return the words whose tokens are all included, and the score of each of these words, summed
     over its tokens.
     """
-    ranges, named = words(case.row)
+    ranges, merged_tokens = words(case.row)
     whole_words = [
         number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()
     ]
-    return [named.labels[number] for number in whole_words], np.array(
+    return [merged_tokens.labels[number] for number in whole_words], np.array(
         [scores[slice(*ranges[number])].sum() for number in whole_words]
     )
 

@@ -168,13 +168,15 @@ def observe(
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
     specs = ready_measures()
-    named = select_output(case) if measure in specs and specs[measure].explains_output else {}
-    before = case.target_row(measure, aggregate, **named)
+    output_options = (
+        select_output(case) if measure in specs and specs[measure].explains_output else {}
+    )
+    before = case.target_row(measure, aggregate, **output_options)
     counting = select_sources(case, special_tokens=True, include_target=False)
     correlations = []
     for _, names in plan:
         after = case.under(random_lens(case.lens, names, seed)).target_row(
-            measure, aggregate, **named
+            measure, aggregate, **output_options
         )
         correlations.append(rank_agreement(before, after, counting))
     sizes = [abs(rho) for rho in correlations]

@@ -70,7 +70,7 @@ def classifier_finetuned(
     tokenizer = _padding_tokenizer(lens.tokenizer, model)
     longest = min(settings.longest, most_tokens(model, tokenizer))
     cut: list[str] = []
-    items, judged = (
+    items, held_out_items = (
         [_item(model, tokenizer, example, labels, longest, cut) for example in part]
         for part in (first, second)
     )
@@ -88,7 +88,7 @@ def classifier_finetuned(
         "classification",
         model,
         tokenizer,
-        (items, judged),
+        (items, held_out_items),
         task,
         settings,
         correlations,

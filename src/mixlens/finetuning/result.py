@@ -52,7 +52,7 @@ def finetune_and_evaluate(
     items: tuple[Sequence[Item], Sequence[Item]],
     task: Objective,
     settings: Settings,
-    measured: Measured,
+    evaluate: Measured,
     about: Mapping[str, Any],
     out: str | os.PathLike[str] | None,
 ) -> Finetuned:
@@ -64,13 +64,13 @@ def finetune_and_evaluate(
     folder = None if out is None else _prepared_folder(Path(out))
     run = checkpoint.fingerprint(model, train, held_out, settings)
     log(f"{len(train)} training examples, {len(held_out)} held out")
-    before = measured(held_out, score_choices(model, held_out, task, settings))
+    before = evaluate(held_out, score_choices(model, held_out, task, settings))
     log("before: " + format_scores(before))
     training = Training(model, train, held_out, task, settings)
     if folder is not None and checkpoint.resume(training, folder, run):
         log(f"resuming after epoch {len(training.history)}")
     training.run(None if folder is None else lambda now: checkpoint.save(now, folder, run))
-    after = measured(held_out, score_choices(model, held_out, task, settings))
+    after = evaluate(held_out, score_choices(model, held_out, task, settings))
     log("after: " + format_scores(after))
     report = {
         "kind": kind,

@@ -93,9 +93,9 @@ class _FreeRow:
         ):  # the solver failed on a badly scaled problem; the weights themselves are feasible
             return start
         # Remove errors within the solver's tolerance: only the null space of the change is kept.
-        moved = start + self.null @ (self.null.T @ (solution.x - start))
-        moved = np.clip(moved, 0, None)
-        rescaled: np.ndarray = moved * (start.sum() / moved.sum())
+        shifted_weights = start + self.null @ (self.null.T @ (solution.x - start))
+        shifted_weights = np.clip(shifted_weights, 0, None)
+        rescaled: np.ndarray = shifted_weights * (start.sum() / shifted_weights.sum())
         return rescaled
 
 
@@ -169,9 +169,9 @@ def alternative_attention(
         )
     weights = recorded.whole(best)
     output = recorded.weights @ recorded.transformed
-    changed = np.abs(weights @ recorded.transformed - output).max()
+    largest_change = np.abs(weights @ recorded.transformed - output).max()
     return AlternativeAttention(
-        weights, recorded.weights, float(changed / max(np.abs(output).max(), 1e-300))
+        weights, recorded.weights, float(largest_change / max(np.abs(output).max(), 1e-300))
     )
 
 

@@ -126,8 +126,8 @@ def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
     if first.text is None or second.text is None or not (first.offsets and second.offsets):
         return TokenRow(labels, special=both, segments=sides)
     start = len(first.text) + 1
-    moved = tuple((a + start, b + start) if b > a else (0, 0) for a, b in second.offsets)
-    text, places = f"{first.text}\n{second.text}", (*first.offsets, *moved)
+    second_offsets = tuple((a + start, b + start) if b > a else (0, 0) for a, b in second.offsets)
+    text, places = f"{first.text}\n{second.text}", (*first.offsets, *second_offsets)
     return TokenRow(labels, text, places, both, sides)
 
 

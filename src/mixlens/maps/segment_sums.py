@@ -36,10 +36,10 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     groups = group_tokens(split_segments(maps.source_row, by), sink=sink and begins, apart=begins)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
     share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
-    named = by if isinstance(by, str) else "own" if by is None else "named"
+    label = by if isinstance(by, str) else "own" if by is None else "named"
     return base.derived(
         sum_segments(base.scores, groups),
-        f"{_SUMS}{named})",
+        f"{_SUMS}{label})",
         replace(base.facts, same_tokens=False),
         source_row=TokenRow(tuple(groups)),
         measured=share if begins else {},

@@ -26,14 +26,15 @@ def select(
 ) -> MixingMaps:
     """Compute `MixingMaps.at`."""
     places = list(range(len(maps.layers)))
-    numbers, named = whole_numbers(layers, "layers"), to_list(targets, "targets")
+    numbers, target_list = whole_numbers(layers, "layers"), to_list(targets, "targets")
     if numbers is not None:
         places = [layer_index(layer, maps.layers) for layer in numbers]
     positions = maps.target_positions
     indices = list(range(len(positions)))
-    if named is not None:
+    if target_list is not None:
         indices = [
-            positions.index(position_of(target, maps.target_row, positions)) for target in named
+            positions.index(position_of(target, maps.target_row, positions))
+            for target in target_list
         ]
 
     def take_targets(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:

@@ -202,9 +202,11 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
             raise ValueError("a token is outside the text")
     # Files of version 0.1 have none of these.
-    named = saved.get("segments")
+    saved_segments = saved.get("segments")
     segments = (
-        None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
+        None
+        if saved_segments is None
+        else tuple(Segment(str(n), int(a), int(b)) for n, a, b in saved_segments)
     )
     if segments is not None:
         ends = [0, *(part.stop for part in segments)]

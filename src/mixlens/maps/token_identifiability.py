@@ -116,10 +116,11 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
     states = train.states.astype(np.float64)
     values, basis = np.linalg.eigh(states.T @ states)
-    turned = basis.T @ (states.T @ train.inputs.astype(np.float64))
+    rotated_inputs = basis.T @ (states.T @ train.inputs.astype(np.float64))
     scale = max(float(values.mean()), np.finfo(np.float64).tiny)
     maps = [
-        basis @ (turned / (values.clip(0) + strength * scale)[:, None]) for strength in _STRENGTHS
+        basis @ (rotated_inputs / (values.clip(0) + strength * scale)[:, None])
+        for strength in _STRENGTHS
     ]
     expected = torch.from_numpy(apart.inputs.astype(np.float64))
     losses = [
@@ -169,10 +170,10 @@ def _trained(
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
             with torch.no_grad():
-                reached = float(_loss(network(other_states), other_inputs, metric))
+                new_loss = float(_loss(network(other_states), other_inputs, metric))
             passes, waited = passes + 1, waited + 1
-            if reached < least:
-                best, least, waited = copy.deepcopy(network.state_dict()), reached, 0
+            if new_loss < least:
+                best, least, waited = copy.deepcopy(network.state_dict()), new_loss, 0
     network.load_state_dict(best)
     network.requires_grad_(False)
 

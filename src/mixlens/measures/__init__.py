@@ -459,11 +459,11 @@ def _explaining_scores(
             f"{name} explains one output of the model, not tokens. Pass its class, its word "
             "or its position instead of targets."
         )
-    named = {key: options[key] for key in options if key in naming}
+    output_options = {key: options[key] for key in options if key in naming}
     # not above: listing the measures needs no torch
     from mixlens.replay.resolve_output import resolve_output
 
-    output = resolve_output(name, measure.SPEC, recording, named)
+    output = resolve_output(name, measure.SPEC, recording, output_options)
     own_options = {key: options[key] for key in options if key not in naming}
     scores: Scores = _function_of(name, measure)(recording, request, output, **own_options)
     return scores

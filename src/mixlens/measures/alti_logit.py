@@ -194,5 +194,5 @@ class _CarriedDown:
         carried_scores = torch.stack(list(self.rows.values()), 1).to(shares.device)
         if block.positions is not None:
             carried_scores = carried_scores[:, :, list(block.positions[0])]
-        carried = carried_scores @ shares
-        self._below = carried if self._below is None else self._below + carried
+        carried_down = carried_scores @ shares
+        self._below = carried_down if self._below is None else self._below + carried_down

@@ -77,16 +77,16 @@ SPEC = Spec(
 def score_model(recording: Recording, request: Request, output: Explained) -> Scores:
     """Return the product of weights and gradients for each head, or its mean over heads."""
     gradients = projection_gradients(recording, request, output)
-    scored: dict[int, Tensor] = {}
+    scores_by_layer: dict[int, Tensor] = {}
 
     def score(index: int, layer: Layer, targets: Targets) -> None:
         site = layer.site(request.kind)
         links = weight_gradients(site, gradients[index], targets)
         links = (links * targets.take(site.weights, 2)).clamp_min(0)
-        scored[index] = links if request.per_head else links.mean(1)
+        scores_by_layer[index] = links if request.per_head else links.mean(1)
 
     recording.visit(request, score)
-    return Scores(by_layer([scored[index] for index in request.layers]))
+    return Scores(by_layer([scores_by_layer[index] for index in request.layers]))
 
 
 def projection_gradients(
@@ -127,8 +127,8 @@ def projection_gradients(
                 "head"
             )
         if layer.layout is not None:
-            entered = HookPoint(structure.output_projection, "in")
-            gradient = layer.layout.inside(gradient, entered, *shape[:2])
+            hook_point = HookPoint(structure.output_projection, "in")
+            gradient = layer.layout.inside(gradient, hook_point, *shape[:2])
         by_layer.append(wide(gradient.reshape(shape)))
     return by_layer
 

@@ -114,17 +114,21 @@ def score_layer(
 def _measure_changes(
     layer: Layer, targets: Targets, distance: Distance, per_head: bool, segments: Any
 ) -> LayerScores:
-    named = None if segments is None else targets.segments(segments)
+    segments_by_text = None if segments is None else targets.segments(segments)
     values = zeroing_distances(
         layer,
         targets,
         distance,
         per_head=per_head,
-        segments=None if named is None else [list(text.values()) for text in named],
+        segments=None
+        if segments_by_text is None
+        else [list(text.values()) for text in segments_by_text],
     )
     return LayerScores(
         values if per_head else values[:, 0],
-        source_labels=None if named is None else [tuple(text) for text in named],
+        source_labels=None
+        if segments_by_text is None
+        else [tuple(text) for text in segments_by_text],
     )
 
 

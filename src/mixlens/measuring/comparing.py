@@ -139,8 +139,8 @@ def _choice(
 ) -> TargetChoice:
     several = hasattr(target, "__iter__") and not isinstance(target, str)
     if span or (answer is not None and answer is not False):
-        named: Any = target if several or target is None else [target]
-        return choose_span(recording, named, answer, span or True, site, aggregate, words)
+        target_list: Any = target if several or target is None else [target]
+        return choose_span(recording, target_list, answer, span or True, site, aggregate, words)
     if several:
         raise InvalidInput(
             f"target={target!r} names several targets. Pass span='sum', 'joint', 'mean' or True to"
@@ -288,10 +288,10 @@ def _require_time(
         if "answer" in options:
             at["answer"] = (last, last + 1)
         near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
-        moved = TargetChoice(
+        short_choice = TargetChoice(
             **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
         )
-        return _measured(name, spec, moved, {**options, **at}, short)
+        return _measured(name, spec, short_choice, {**options, **at}, short)
 
     seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
     if seconds > budget.seconds:

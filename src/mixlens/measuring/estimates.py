@@ -312,8 +312,8 @@ def what_fits(estimate: Estimate, available: int) -> str:
     """Return advice on which targets, layers or precision would make the estimate fit."""
     estimate = replace(estimate, recorded=False)
 
-    def size(tried: Estimate) -> int:
-        return tried.needed_within(available)
+    def size(candidate: Estimate) -> int:
+        return candidate.needed_within(available)
 
     fewer = replace(estimate, targets=1)
     tries = []

@@ -115,10 +115,12 @@ def measure_together(
     A recording of a few targets (`lens.record(text, targets=...)`, `lens.generate(...)`) runs the
     model once for all of them.
     """
-    named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    options_by_measure = (
+        measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    )
     selection: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
     selection |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
-    batches = measure_batches(named, recording, **selection)
+    batches = measure_batches(options_by_measure, recording, **selection)
     return {name: _one_or_several(batch) for name, batch in batches.items()}
 
 
@@ -189,8 +191,8 @@ def _batches(
             batches[name] = _batch(name, recording, request, scores[name], options)
         elif recording.is_kept:
             with at_work({name: options}, recording, request, precision):
-                scored = scores_of(name, recording, request, options)
-            batches[name] = _batch(name, recording, request, scored, options)
+                measure_scores = scores_of(name, recording, request, options)
+            batches[name] = _batch(name, recording, request, measure_scores, options)
         else:
             alone = _of_one_output(name, recording, request, options, precision)
             reason = refused.get(name, f"{name} needs all targets of a text")
@@ -241,7 +243,9 @@ def _scores_of_layers(
         name: requested_function(name, options, request) for name, options in measures.items()
     }
     scores = score_layers(functions, recording, request, refused)
-    return {name: without_noise(name, scored) for name, scored in scores.items()}
+    return {
+        name: without_noise(name, scores_of_measure) for name, scores_of_measure in scores.items()
+    }
 
 
 def why_not_cut(recording: Recording) -> str | None:

@@ -92,7 +92,7 @@ def measure_inputs(
             raw_inputs = {key: as_tensor(key, value) for key, value in raw_inputs.items()}
     texts, names, groups = _planned(lens, name, raw_inputs, batch_size)
 
-    def measured(places: list[int]) -> list[MixingMaps]:
+    def measure_group(places: list[int]) -> list[MixingMaps]:
         each = {**options, "weights": selection.get("weights")}
         text_options = {
             key: _entries(key, value, places, len(texts)) for key, value in each.items()
@@ -102,7 +102,7 @@ def measure_inputs(
         maps = _measure_at_once(lens, name, inputs, {**selection, **text_options})
         return maps if isinstance(maps, list) else [maps]
 
-    return _measure_groups(measured, groups, names, on_error)
+    return _measure_groups(measure_group, groups, names, on_error)
 
 
 def _planned(
@@ -200,7 +200,7 @@ def _recorded_for(
 
 
 def _measure_groups(
-    measured: Callable[[list[int]], list[MixingMaps]],
+    measure_group: Callable[[list[int]], list[MixingMaps]],
     groups: Iterable[list[int]],
     names: Sequence[str],
     on_error: str,
@@ -216,13 +216,13 @@ def _measure_groups(
     errors: dict[int, MixlensError] = {}
     for group in groups:
         try:
-            maps.update(zip(group, halve_until_it_fits(measured, group), strict=True))
+            maps.update(zip(group, halve_until_it_fits(measure_group, group), strict=True))
         except (MissingTokenizer, MissingExtra):  # no text can change that
             raise
         except MixlensError as error:
             if on_error == "raise" and isinstance(error, UnsupportedModel):
                 raise
-            alone, failed = _one_by_one(measured, group, until_known=on_error == "raise")
+            alone, failed = _one_by_one(measure_group, group, until_known=on_error == "raise")
             if len(failed) == len(names) > 1 and len({str(e) for e in failed.values()}) == 1:
                 raise about("every text", failed[group[0]]) from None
             if failed and on_error == "raise":
@@ -238,7 +238,7 @@ def _measure_groups(
 
 
 def _one_by_one(
-    measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
+    measure_group: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
     """Return the maps of the texts that can be measured, and the errors of the others.
 
@@ -249,7 +249,7 @@ def _one_by_one(
     failed: dict[int, MixlensError] = {}
     for place in sorted(group):
         try:
-            (maps[place],) = measured([place])
+            (maps[place],) = measure_group([place])
         except MixlensError as error:
             failed[place] = error
         if until_known and maps and failed:

@@ -116,10 +116,10 @@ def record(
                 if targets is None:
                     recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
                 else:
-                    named = (
+                    target_list = (
                         targets if isinstance(targets, EachText) else to_list(targets, "targets")
                     )
-                    recording = _recorded_targets(lens, ready, site, named or [], budget)
+                    recording = _recorded_targets(lens, ready, site, target_list or [], budget)
     left_out = recording.structure.left_out
     if left_out:  # NaN weights are not a kind of layer
         require_sound_weights(model)
@@ -261,10 +261,10 @@ def _recorded_targets(
     except TargetsUnavailable as error:
         _log.info("using whole maps for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
-        named = [whole.named_targets(site, text) for text in range(whole.rows(site))]
+        labels_by_text = [whole.named_targets(site, text) for text in range(whole.rows(site))]
         return replace(
             whole,
-            targets=positions_by_text(targets, named),
+            targets=positions_by_text(targets, labels_by_text),
             site=whole.structure.site(site).name,
             not_cut=str(error),
         )
@@ -399,8 +399,8 @@ def _estimate(
     """Estimate the memory of a recording, or of a measure if the measure's `arguments` are
     known.
     """
-    named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
-    texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
+    id_tensors = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
+    texts, tokens = id_tensors[0].shape[:2] if id_tensors and id_tensors[0].dim() == 2 else (1, 1)
     if arguments is None:
         reads_attention = [name for name in measures if spec_of(name).reads == "attention"]
         like = "attention" if reads_attention or not measures else measures[0]
@@ -418,14 +418,14 @@ def _estimate(
     )
 
 
-def _count(named: Any) -> int | None:
+def _count(items: Any) -> int | None:
     """Return the number of named targets or layers, or None for all.
 
     The names are validated later. A zero-dimensional tensor counts as one.
     """
-    several = isinstance(named, Sized) and not isinstance(named, str)
-    has_axes = getattr(named, "ndim", None) != 0
-    return None if named is None else len(named) if several and has_axes else 1
+    several = isinstance(items, Sized) and not isinstance(items, str)
+    has_axes = getattr(items, "ndim", None) != 0
+    return None if items is None else len(items) if several and has_axes else 1
 
 
 @once_per_state  # a hybrid model skips layers in every call

@@ -194,7 +194,7 @@ def _in_blocks(
     start = _start(request)
     shape = (len(layers), len(start), recording.width)
     product = _RolledRows(rows=np.zeros(shape), targets=targets, start=start)
-    measured: list[LayerScores] = []
+    layer_scores: list[LayerScores] = []
     score = layer_function(name, options, per_head=False)
 
     def blocks(index: int) -> list[list[int]]:
@@ -207,9 +207,11 @@ def _in_blocks(
     def visit(position: int, layer: Layer, block: Targets) -> None:
         assert block.positions is not None
         with layer.hold_attention():
-            scored = score(layer, layer.site(request.kind), block)
-        measured.append(replace(scored, values=scored.values[:, :0], extras={}, scale=None))
-        scores = without_noise(name, Scores.of_layers([scored]))
+            block_scores = score(layer, layer.site(request.kind), block)
+        layer_scores.append(
+            replace(block_scores, values=block_scores.values[:, :0], extras={}, scale=None)
+        )
+        scores = without_noise(name, Scores.of_layers([block_scores]))
         values = scores.values[0, 0].double().cpu().numpy()
         places = block.positions[0]
         product.add(position, places, rule.passed_on(values, np.array(places)))
@@ -217,7 +219,7 @@ def _in_blocks(
     with at_work({name: options}, recording, request, None):
         recording.visit(replace(request, span=None), visit, blocks)
     product.end(0)
-    return _as_maps(name, spec, recording, request, rule, product, measured, options)
+    return _as_maps(name, spec, recording, request, rule, product, layer_scores, options)
 
 
 def _as_maps(
@@ -227,10 +229,10 @@ def _as_maps(
     request: Request,
     rule: Rule,
     product: _RolledRows,
-    measured: Sequence[LayerScores],
+    layer_scores: Sequence[LayerScores],
     options: Mapping[str, Any],
 ) -> MixingMaps:
-    dtype = torch.promote_types(measured[0].values.dtype, torch.float32)
+    dtype = torch.promote_types(layer_scores[0].values.dtype, torch.float32)
     values = torch.from_numpy(product.rows)[:, None].to(dtype)
     batch = MeasuredBatch(
         name=name,
@@ -238,7 +240,7 @@ def _as_maps(
         recording=recording,
         request=request,
         scores=replace(
-            Scores.of_layers(measured),
+            Scores.of_layers(layer_scores),
             values=values,
             target_labels=None if request.span is None else span_labels(recording, request),
         ),

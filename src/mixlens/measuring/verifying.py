@@ -134,13 +134,15 @@ def slow_paths(recording: Recording) -> dict[str, str]:
     reasons: dict[str, list[str]] = {}
     for site in recording.sites:
         kind = recording.structure.site(site).kind
-        tried: dict[object, list[str]] = {}
+        reasons_by_layer: dict[object, list[str]] = {}
         for layer in recording.layers(site):
             key = layer.signature
-            if key not in tried:
-                tried[key] = _fallbacks(layer, kind)
+            if key not in reasons_by_layer:
+                reasons_by_layer[key] = _fallbacks(layer, kind)
             path_reasons = reasons.setdefault(layer.structure.path, [])
-            path_reasons += [reason for reason in tried[key] if reason not in path_reasons]
+            path_reasons += [
+                reason for reason in reasons_by_layer[key] if reason not in path_reasons
+            ]
     return {
         path: ". ".join(layer_reasons) for path, layer_reasons in reasons.items() if layer_reasons
     }

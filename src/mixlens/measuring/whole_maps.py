@@ -100,7 +100,7 @@ def join_outputs(batches: Sequence[MeasuredBatch], request: Request) -> Measured
     first = batches[0]
     if len(batches) == 1:
         return first
-    named = {
+    output_options = {
         key: [value for batch in batches for value in batch.options[key]]
         for key in ("position", "word")
     }
@@ -108,5 +108,5 @@ def join_outputs(batches: Sequence[MeasuredBatch], request: Request) -> Measured
         first,
         request=request if first.spec.gives == "maps" else first.request,
         scores=Scores.of_outputs([batch.scores for batch in batches]),
-        options={**first.options, **named},
+        options={**first.options, **output_options},
     )

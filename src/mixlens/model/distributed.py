@@ -300,8 +300,8 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
             received = processes.exchange(part.view(processes.size, count, -1))
             processes.weights[key] = received.transpose(0, 1).flatten(1).T
         processes.limit_kept(processes.smallest(free()) // 4, {key})
-    named = module._parameters
-    bias = named.get("_bias", named.get("bias"))  # see `plain_shards.remove_exchange`
+    parameters = module._parameters
+    bias = parameters.get("_bias", parameters.get("bias"))  # see `plain_shards.remove_exchange`
     return OwnColumns(
         processes.weights[key],
         whole(bias) if is_spread(bias) else bias,

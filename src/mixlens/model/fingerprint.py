@@ -279,9 +279,9 @@ def _number(sums: list[Tensor]) -> int:
     The shift mixes high bits into low bits. Without the shift, sign flips could cancel.
     """
     words = torch.cat(sums)
-    mixed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)
-    mixed ^= mixed >> 32
-    return int(mixed.sum())
+    hashed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)
+    hashed ^= hashed >> 32
+    return int(hashed.sum())
 
 
 def _flat(tensor: Tensor) -> Tensor:

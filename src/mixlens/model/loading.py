@@ -31,8 +31,8 @@ def load_model(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any,
     import transformers
 
     shared = {key: options[key] for key in _SHARED if key in options}
-    named = (each for each in (name, tokenizer) if isinstance(each, str))
-    asks_hub = any(map(_may_be_on_hub, named)) and not shared.get("local_files_only")
+    names = (each for each in (name, tokenizer) if isinstance(each, str))
+    asks_hub = any(map(_may_be_on_hub, names)) and not shared.get("local_files_only")
     silent = asks_hub and hub_is_silent()
     with _reasons(name), cache_alone(silent):
         encoder = encoder_folder(name)

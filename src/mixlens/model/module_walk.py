@@ -70,11 +70,11 @@ def configs_of(module: nn.Module) -> list[Any]:
     )
 
 
-def _list_entries(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
+def _list_entries(table_of: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
     """Return the entries of one table (such as `_parameters`) of these modules, without entries
     that are None.
     """
-    each = map(_values, filter(None, map(named, parts)))
+    each = map(_values, filter(None, map(table_of, parts)))
     return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
 

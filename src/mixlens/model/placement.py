@@ -34,8 +34,10 @@ def entry_device(model: nn.Module) -> torch.device:
 
 def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> UnsupportedModel:
     """Return an error about the first weight on the meta device that is not offloaded."""
-    named = itertools.chain(model.named_parameters(), model.named_buffers())
-    name = next(name for name, each in named if each.is_meta and id(each) not in (stored or {}))
+    tensors_by_name = itertools.chain(model.named_parameters(), model.named_buffers())
+    name = next(
+        name for name, each in tensors_by_name if each.is_meta and id(each) not in (stored or {})
+    )
     return UnsupportedModel(
         f"the weights `{name}` are on the meta device, without numbers. Load them"
     )
@@ -52,8 +54,10 @@ def available_to(model: nn.Module) -> int:
         stored = stored_weights(model)
         if any(weight.is_meta and id(weight) not in stored for weight in weights):
             raise _nowhere(model, stored)
-        named = {hook.execution_device for hook, _ in stored.values()} - {None}
-        devices |= {torch.empty(0, device=name).device for name in named}  # "cuda" has a number now
+        hook_devices = {hook.execution_device for hook, _ in stored.values()} - {None}
+        devices |= {
+            torch.empty(0, device=name).device for name in hook_devices
+        }  # "cuda" has a number now
     kin = {device for device in devices if device.type == entry.type and device.type != "cpu"}
     return smallest(model, sum(available_memory(device) for device in kin or {entry}))
 

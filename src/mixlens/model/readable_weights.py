@@ -244,9 +244,9 @@ class RunAsIs(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module, and return its output in the dtype of the input."""
         floats = (each for each in (*args, *kwargs.values()) if _is_float(each))
-        entered = next((each.dtype for each in floats), self._dtype)
+        input_dtype = next((each.dtype for each in floats), self._dtype)
         args, kwargs = _cast((args, kwargs), self._dtype)
-        return _cast(self._part[0](*args, **kwargs), entered)
+        return _cast(self._part[0](*args, **kwargs), input_dtype)
 
 
 def _is_float(value: Any) -> bool:

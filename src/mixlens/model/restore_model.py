@@ -46,14 +46,16 @@ def restore_on_exit(model: nn.Module) -> Iterator[list[str]]:
     had changed. Only plain attributes are restored.
     """
     before = [(part, *_state(part)) for part in parts_of(model)]
-    turned: list[str] = []
+    settings: list[str] = []
     try:
-        yield turned
+        yield settings
     finally:
-        changed = [state for state in before if not _is_unchanged(*state)]
-        switches = [(part, name) for part, *state in changed for name in _put_back(part, *state)]
+        changed_states = [state for state in before if not _is_unchanged(*state)]
+        switches = [
+            (part, name) for part, *state in changed_states for name in _put_back(part, *state)
+        ]
         paths = {part: path for path, part in model.named_modules()} if switches else {}
-        turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
+        settings += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
 
 
 def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -138,11 +140,11 @@ def plain_experts(module: nn.Module) -> Iterator[None]:
 
     Grouped matrix products support neither float64 nor forward-mode derivatives.
     """
-    named = [
+    implementations = [
         (config, getattr(config, "_experts_implementation_internal", None))
         for config in configs_of(module)
     ]
-    grouped = [(config, how) for config, how in named if how not in (None, "eager")]
+    grouped = [(config, how) for config, how in implementations if how not in (None, "eager")]
     try:
         for config, _ in grouped:
             config._experts_implementation_internal = "batched_mm"

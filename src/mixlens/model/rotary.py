@@ -70,12 +70,12 @@ def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
             kind = _kind(settings)
             if kind not in _SWITCHED and "dynamic" not in kind:
                 continue
-            named = (
+            limits_of_config = (
                 settings.get("original_max_position_embeddings"),
                 getattr(config, "original_max_position_embeddings", None),
                 getattr(config, "max_position_embeddings", None),
             )
-            limits = [limit for limit in named if isinstance(limit, int)]
+            limits = [limit for limit in limits_of_config if isinstance(limit, int)]
             yield kind, (limits[0] if kind in _SWITCHED else min(limits)) if limits else 0
 
 

@@ -68,21 +68,23 @@ class SentenceTokenizer:
         }
         count = len(encoding["input_ids"])
         encoding["attention_mask"] = [1] * count
-        spelled = dict(
+        prompt_encoding = dict(
             self._tokenizer(prompt + text, return_offsets_mapping=return_offsets_mapping)
         )
-        if len(spelled["input_ids"]) > count:
+        if len(prompt_encoding["input_ids"]) > count:
             warnings.warn(
-                f"the text has {len(spelled['input_ids'])} tokens with its prompt, but the "
+                f"the text has {len(prompt_encoding['input_ids'])} tokens with its prompt, but the "
                 f"encoder reads {count} of them. Set its max_seq_length to read more",
                 stacklevel=2,
             )
         if return_offsets_mapping:
-            encoding["offset_mapping"] = _places(spelled, encoding["input_ids"], len(prompt))
+            encoding["offset_mapping"] = _places(
+                prompt_encoding, encoding["input_ids"], len(prompt)
+            )
         return encoding
 
 
-def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
+def _places(encoding: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
     """Return the character range of each token in the text, or (0, 0) for tokens outside the text.
 
     Character positions are counted from the end of the encoder's prompt. A truncated text keeps its
@@ -91,9 +93,9 @@ def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tup
     places = []
     for number, token in enumerate(ids):
         is_prompt_token = (
-            number < len(spelled["input_ids"]) and spelled["input_ids"][number] == token
+            number < len(encoding["input_ids"]) and encoding["input_ids"][number] == token
         )
-        start, stop = spelled["offset_mapping"][number] if is_prompt_token else (0, 0)
+        start, stop = encoding["offset_mapping"][number] if is_prompt_token else (0, 0)
         places.append((max(start - prompt, 0), stop - prompt) if stop > prompt else (0, 0))
     return places
 
@@ -168,8 +170,10 @@ def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_emb
     """Raise `UnsupportedModel` unless a vector has the direction of the encoder's own embedding."""
     features = encoder_features(encoder, text)
     device = next(encoder.parameters()).device
-    moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}
-    encoder_vector = encoder(moved)["sentence_embedding"][0].to(vector)
+    features_on_device = {
+        k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()
+    }
+    encoder_vector = encoder(features_on_device)["sentence_embedding"][0].to(vector)
     encoder_vector = encoder_vector[: getattr(encoder, "truncate_dim", None)]
     off = (encoder_vector / encoder_vector.norm() - vector / vector.norm()).norm()
     if not bool(off < _OFF):

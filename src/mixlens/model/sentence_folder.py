@@ -103,12 +103,14 @@ def pool_states(
     return (states * weights[..., None]).sum(1) / weights.sum(1, keepdim=True)
 
 
-def pooling_of(model: nn.Module, named: str | None) -> str:
+def pooling_of(model: nn.Module, pooling: str | None) -> str:
     """Return the pooling, by default the one that the model was trained with."""
-    if named is not None:
-        if named not in POOLINGS:
-            raise InvalidInput(f"Unknown pooling {named!r}. Choose one of: {', '.join(POOLINGS)}.")
-        return named
+    if pooling is not None:
+        if pooling not in POOLINGS:
+            raise InvalidInput(
+                f"Unknown pooling {pooling!r}. Choose one of: {', '.join(POOLINGS)}."
+            )
+        return pooling
     stored = _from_files(str(getattr(model.config, "_name_or_path", "")))
     if stored is None:
         raise InvalidInput(

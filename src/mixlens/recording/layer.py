@@ -294,10 +294,10 @@ class Layer:
         """Return the factors by which a gated attention multiplies A V. The layer is re-run with
         all values set to one to obtain these factors.
         """
-        entered = HookPoint(self.structure.sites[number].output_projection, "in")
-        with watching(self.call.whole, frozenset({entered})) as captured:
+        hook_point = HookPoint(self.structure.sites[number].output_projection, "in")
+        with watching(self.call.whole, frozenset({hook_point})) as captured:
             self._run_natively(edit_values=all_ones(number))
-        return gate_of(wide(captured[entered]), wide(parts.attention.weights))
+        return gate_of(wide(captured[hook_point]), wide(parts.attention.weights))
 
     def _run_natively(
         self,

@@ -558,8 +558,8 @@ def score_layers(
     recording.visit(request, visit)
     finish_spans()
     return {
-        name: Scores.of_layers([scored[position] for position in request.layers])
-        for name, scored in parts.items()
+        name: Scores.of_layers([layer_scores[position] for position in request.layers])
+        for name, layer_scores in parts.items()
     }
 
 

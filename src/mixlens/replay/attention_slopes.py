@@ -73,11 +73,11 @@ class AttentionSlopes:
             return result
 
         query, key, weights, self.values = _attention_factors(step, path, stream)
-        moved: tuple[Tensor, ...] = torch.func.vmap(one)(torch.cat([basis, noise[None]]))
+        tangents: tuple[Tensor, ...] = torch.func.vmap(one)(torch.cat([basis, noise[None]]))
         projected = (
-            moved[0],
-            moved[1],
-            moved[3],
+            tangents[0],
+            tangents[1],
+            tangents[3],
         )  # queries, keys, values: [tangent, head, token, d_head]
         maps = [
             part[:-1].permute(0, 2, 1, 3).reshape(-1, part.shape[1] * part.shape[3])[:width]
@@ -86,7 +86,7 @@ class AttentionSlopes:
         self.sizes = [matrix.shape[1] for matrix in maps]
         self.projection = torch.cat(maps, 1)
         self.weights = weights
-        dq, dk, dw, _ = (part[-1] for part in moved)
+        dq, dk, dw, _ = (part[-1] for part in tangents)
         scores = dq @ key.mT + query @ dk.mT
         expected = weights * (scores - (weights * scores).sum(-1, keepdim=True))
         scale = (dw * expected).sum() / expected.square().sum().clamp_min(1e-30)
@@ -103,9 +103,10 @@ class AttentionSlopes:
         tangents = self._normalise(tangents)
         (count, tokens, width), heads = tangents.shape, len(self.weights)
         rows = count * tokens
-        moved = tangents.reshape(rows, width) @ self.projection
+        projected_tangents = tangents.reshape(rows, width) @ self.projection
         query, key, value = (
-            part.view(rows, heads, -1).transpose(0, 1) for part in torch.split(moved, self.sizes, 1)
+            part.view(rows, heads, -1).transpose(0, 1)
+            for part in torch.split(projected_tangents, self.sizes, 1)
         )
         scores = torch.bmm(query, self.keys).view(heads, count, tokens, tokens)
         scores += (
@@ -131,10 +132,10 @@ class AttentionSlopes:
         norm, point = self.norm, self.point
         centred = point - point.mean(-1, keepdim=True) if norm.centred else point
         inverse = norm.inverse_sigma(point)[:, None]
-        moved = tangents - tangents.mean(-1, keepdim=True) if norm.centred else tangents
+        centred_tangents = tangents - tangents.mean(-1, keepdim=True) if norm.centred else tangents
         direction = centred * inverse
         along = (tangents * direction).mean(-1, keepdim=True)
-        return torch.addcmul(moved, along, direction, value=-1) * (inverse * norm.gain)
+        return torch.addcmul(centred_tangents, along, direction, value=-1) * (inverse * norm.gain)
 
 
 class _Captured(Exception):

@@ -152,17 +152,17 @@ def plain_gradients(
             logits_at=output.only_what_is_read(recording.model).get("logits_to_keep"),
         )
         graph, output_of_graph = once_more.entering_states, once_more.output
-    entered = [graph[stack, layer] for layer in layers]
-    texts = torch.arange(recording.batch, device=entered[0].device)
+    layer_inputs = [graph[stack, layer] for layer in layers]
+    texts = torch.arange(recording.batch, device=layer_inputs[0].device)
     with torch.enable_grad():
         total = output(output_of_graph, texts).sum()
     recording.entering_states = {}  # a graph is used once: the backward pass frees its tensors
     if not total.requires_grad:
         raise UnsupportedModel(no_gradient(stack))
-    slopes = torch.autograd.grad(total, entered, allow_unused=True)
+    slopes = torch.autograd.grad(total, layer_inputs, allow_unused=True)
     if any(slope is None for slope in slopes):
         raise UnsupportedModel(no_gradient(stack))
-    points = [tensor.detach() for tensor in entered]
+    points = [tensor.detach() for tensor in layer_inputs]
     return dict(zip(layers, zip(slopes, points, strict=True), strict=True))
 
 

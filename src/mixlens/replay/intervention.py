@@ -316,9 +316,9 @@ def embedding_norm(
             if not path.startswith(stack.path):
                 handles.append(module.register_forward_hook(keep_output, with_kwargs=True))
         forward(recording.model, recording.inputs)
-    for module, summed in norms:
-        wide = summed.to(computing_dtype(summed.dtype))
-        form = norm_of(make_readable(module, summed.dtype), wide)
+    for module, embedding in norms:
+        wide = embedding.to(computing_dtype(embedding.dtype))
+        form = norm_of(make_readable(module, embedding.dtype), wide)
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(

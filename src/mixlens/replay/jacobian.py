@@ -168,20 +168,22 @@ def _forward(
     schedule = _Schedule(steps, pushes, layer_seeds.tokens * layer_seeds.per_token, size, memory)
     chunks = layer_seeds.chunks(size, len(source))
     while band := list(itertools.islice(chunks, schedule.chunks)):
-        carried = [
+        tangents_by_place = [
             vectors if states is None else point.new_zeros(len(vectors), *point.shape)
             for _, vectors in band
         ]
         for number, step in enumerate(steps):
             push = schedule.push(number)
             for place, (token, vectors) in enumerate(band):
-                tangents = carried[place].to(step.point.device)  # layers may be on several devices
+                tangents = tangents_by_place[place].to(
+                    step.point.device
+                )  # layers may be on several devices
                 if step.states is None:
-                    carried[place] = push((step.point,), (tangents,))
+                    tangents_by_place[place] = push((step.point,), (tangents,))
                 else:
                     seeded = vectors.to(step.states.device)
-                    carried[place] = push((step.point, step.states), (tangents, seeded))
-                sums.add(number, token, carried[place])
+                    tangents_by_place[place] = push((step.point, step.states), (tangents, seeded))
+                sums.add(number, token, tangents_by_place[place])
     return sums.result()
 
 

@@ -193,7 +193,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
     }
     if structure.output not in events or (norm_path is not None and norm_path not in events):
         return None
-    added = events[structure.output]
+    output_event = events[structure.output]
     if norm_path is None:
         z = layer.sites()[-1].block_output[0]
     else:
@@ -209,9 +209,9 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
         if _same(e.input, z) and affine_map(e.module, int(z.shape[-1]), z) is not None
     ]
     for second in affine:
-        after = None if _same(second.output, added.output) else structure.output
+        after = None if _same(second.output, output_event.output) else structure.output
         if after is not None and not (
-            _same(second.output, added.input) and norm_of(added.module, z) is not None
+            _same(second.output, output_event.input) and norm_of(output_event.module, z) is not None
         ):
             continue
         if second in firsts or affine_map(second.module, int(second.input.shape[-1]), z) is None:

@@ -187,43 +187,45 @@ def resolve_output(
     InvalidInput
         If the options contradict each other, or the model has no such output.
     """
-    named = {key: value for key, value in options.items() if value is not None}
-    of = named.pop("of", None)
-    if named.get("answer", False) is not False:
-        return _answer(spec, recording, of, named)
-    named.pop("answer", None)
+    output_options = {key: value for key, value in options.items() if value is not None}
+    of = output_options.pop("of", None)
+    if output_options.get("answer", False) is not False:
+        return _answer(spec, recording, of, output_options)
+    output_options.pop("answer", None)
     for key in _OF_ANSWERS:
-        if key in named:
+        if key in output_options:
             raise InvalidInput(f"`{key}` needs an answer. Pass answer=… as well.")
     of = spec.explains_by_default if of is None else of
-    embedding_options = {key: named.pop(key, None) for key in _OF_EMBEDDINGS}
+    embedding_options = {key: output_options.pop(key, None) for key in _OF_EMBEDDINGS}
     if of not in _EMBEDDINGS:
         if any(value is not None for value in embedding_options.values()):
             raise InvalidInput(
                 "`to` and `pooling` need of='similarity' or 'embedding'. Drop them, or set `of`."
             )
         _require_logits(recording, spec)
-        return select_explained(recording, of=of, **named)
+        return select_explained(recording, of=of, **output_options)
     if not spec.explains_embedding:
         raise InvalidInput(
             f"{name} splits a logit and cannot explain an embedding. Use a gradient measure "
             "or blank_out."
         )
-    if named:
+    if output_options:
         raise InvalidInput(
-            f"of={of!r} explains an embedding, but {', '.join(named)} name a word. Drop one "
-            "of them."
+            f"of={of!r} explains an embedding, but {', '.join(output_options)} name a word. "
+            "Drop one of them."
         )
     return explained_embedding(recording, of=of, **embedding_options)
 
 
-def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, Any]) -> Explained:
+def _answer(
+    spec: Spec, recording: Recording, of: str | None, output_options: dict[str, Any]
+) -> Explained:
     """Return the answer as the explained output.
 
     By default, the answer's log-probability is explained, or the sum of its logits if the measure
     splits logits.
     """
-    extras = [key for key in named if key not in _OF_ANSWERS]
+    extras = [key for key in output_options if key not in _OF_ANSWERS]
     if extras:
         raise InvalidInput(
             f"{', '.join(extras)} cannot be combined with an answer. Drop it, or drop answer "
@@ -231,7 +233,7 @@ def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, A
         )
     _require_logits(recording, spec)
     of = spec.explains_of_answer if of is None else of
-    return explained_answer(recording, named.pop("answer"), of=of, **named)
+    return explained_answer(recording, output_options.pop("answer"), of=of, **output_options)
 
 
 def _require_logits(recording: Recording, spec: Spec) -> None:

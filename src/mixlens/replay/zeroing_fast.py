@@ -125,10 +125,10 @@ class FastZeroing:
         distance is zero for pairs that are not in `linked`.
         """
         unedited = self.unedited.part(block)
-        moved = (unedited.sums - block.write(self.vectors, self.weights)).contiguous()
-        normed, inverse = self._normalise(moved)
+        sums = (unedited.sums - block.write(self.vectors, self.weights)).contiguous()
+        normed, inverse = self._normalise(sums)
         change = _times(self._hidden_change(block, unedited, normed, inverse), self.mlp.second[0])
-        stream = self._stream(moved, normed)
+        stream = self._stream(sums, normed)
         by_column = self.ending.distances(
             change, stream, unedited.branch, unedited.outputs, self.distance
         )

@@ -189,9 +189,9 @@ class LiteralZeroing:
             edited[copy, :, source] = 0
         parts = split_chunks(edited, max(1, layer_rest.rows // layer_rest.layer.width))
         runs = [layer_rest.layer.rerun(0, values=part, kind=layer_rest.kind) for part in parts]
-        whole, *moved = torch.cat(runs)
+        whole, *outputs_without = torch.cat(runs)
         unrelated = [~reads[:, source] for source in few]
-        gaps = [difference(m[o], whole[o]) for m, o in zip(moved, unrelated, strict=True)]
+        gaps = [difference(m[o], whole[o]) for m, o in zip(outputs_without, unrelated, strict=True)]
         return not max(gaps) <= same_bar(whole)
 
 

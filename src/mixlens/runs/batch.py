@@ -219,10 +219,10 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
         return Mixtures.of_batch(batch)
     rolled = [roll_out(one) for one in batch.maps()]
     if targets is not None:
-        named = targets if isinstance(targets, EachText) else [targets] * len(rolled)
+        targets_by_text = targets if isinstance(targets, EachText) else [targets] * len(rolled)
         rolled = [
             one.at(targets=list(text_targets))
-            for one, text_targets in zip(rolled, named, strict=True)
+            for one, text_targets in zip(rolled, targets_by_text, strict=True)
         ]
     mixtures = Mixtures.of_maps(rolled)
     shares = batch.facts.rows_are_shares or batch.spec.rollout_normalised

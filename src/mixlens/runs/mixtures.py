@@ -40,7 +40,7 @@ class Mixtures:
         """Create the scores from a measured batch."""
         request, recording = batch.request, batch.recording
         texts = range(recording.rows(request.site))
-        named = [target_tokens(recording, request, batch.scores, text) for text in texts]
+        targets_by_text = [target_tokens(recording, request, batch.scores, text) for text in texts]
         values, heads = batch.scores.values, [None] if batch.scores.values.dim() == 4 else None
         if heads is None:
             values = values.transpose(1, 2).flatten(0, 1)
@@ -49,8 +49,8 @@ class Mixtures:
             values=values,
             groups=tuple((layer, h) for layer in batch.layers for h in heads or range(count)),
             sources=[recording.source_tokens(request.site, text) for text in texts],
-            targets=[tokens for tokens, _ in named],
-            positions=[places for _, places in named],
+            targets=[tokens for tokens, _ in targets_by_text],
+            positions=[places for _, places in targets_by_text],
             facts=batch.facts,
             provenance=batch.provenance(),
         )

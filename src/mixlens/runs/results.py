@@ -332,9 +332,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         path
     ):  # False for a name that the system does not accept
         return RunResults(path)
-    ranked = _ranked_scores_in(path)
-    if ranked is not None:
-        return ranked.load(path)
+    scores_class = _ranked_scores_in(path)
+    if scores_class is not None:
+        return scores_class.load(path)
     if holds_head_weights(path):
         return load_head_weights(path)
     if kind_of(path) == answer_files.KIND:

@@ -71,11 +71,11 @@ class ShardWorker:
         """Read, measure and write one shard. Texts that cannot be measured are stored as errors."""
         start = time.perf_counter(), time.process_time()
         texts = self.read(shard)
-        measured = self.measure(texts)
+        measured_shard = self.measure(texts)
         processes = processes_of(self.lens.model)
         if processes is not None and processes.rank > 0:  # the first process writes
             return {}
-        report = write_results(self.job, shard, texts, measured)
+        report = write_results(self.job, shard, texts, measured_shard)
         return {
             **report,
             "seconds": time.perf_counter() - start[0],
@@ -200,13 +200,13 @@ class MeasuredShard:
     def _read(self, underway: Sequence[BatchUnderway]) -> None:
         for measuring in underway:
             try:
-                measured = measuring.conclude()
+                results = measuring.conclude()
             except Exception as error:
                 self._blame(measuring.places, error)
                 continue
-            self.chunks += measured.chunks
-            self.about = {**measured.about, **self.about}
-            self.aggregates.merge(measured.aggregates.to_dict())
+            self.chunks += results.chunks
+            self.about = {**results.about, **self.about}
+            self.aggregates.merge(results.aggregates.to_dict())
 
     def _blame(self, batch: list[int], error: Exception) -> None:
         """Measure a failed batch in smaller parts to find the text that fails.
@@ -228,9 +228,9 @@ class MeasuredShard:
                 self._read(self._start(part))
 
 
-def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:
+def write_results(job: Job, shard: Shard, texts: Texts, measured_shard: MeasuredShard) -> Report:
     """Write the results file of a shard, and return a report for the journal."""
-    records, failed = texts.rows, measured.failed
+    records, failed = texts.rows, measured_shard.failed
     errors = [_error(shard, record.line, record.id, record.reason) for record in texts.bad]
     errors += [
         _error(shard, records[place].line, records[place].id, reason)
@@ -238,8 +238,8 @@ def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard)
     ]
     digest = store.write_shard(
         path_of(job.out) / file_name(shard),
-        measured.chunks,
-        {"settings": job.settings(), "measures": measured.about},
+        measured_shard.chunks,
+        {"settings": job.settings(), "measures": measured_shard.about},
     )
     measured_places = [place for place in range(len(records)) if place not in failed]
     return {
@@ -249,8 +249,8 @@ def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard)
         "texts": len(measured_places),
         "tokens": sum(texts.lengths[place] for place in measured_places),
         "errors": sorted(errors, key=lambda error: error["line"]),
-        "halved": measured.halved,
-        "aggregates": measured.aggregates.to_dict(),
+        "halved": measured_shard.halved,
+        "aggregates": measured_shard.aggregates.to_dict(),
     }
 
 

@@ -105,8 +105,8 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
 
 def _is_turned(evidence: Evidence, tensor: Tensor, product: Tensor) -> bool:
     """Return whether `tensor` equals `product` with the first two axes swapped."""
-    turned = tensor.dim() == 3 and tensor.shape[:2] == product.shape[1::-1]
-    return turned and evidence.same(tensor.transpose(0, 1), product)
+    has_swapped_axes = tensor.dim() == 3 and tensor.shape[:2] == product.shape[1::-1]
+    return has_swapped_axes and evidence.same(tensor.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
@@ -247,8 +247,8 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
         for part in outermost_first(before):
             if part.end < event.start and part.output is not None:
                 if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
-                    summed = evidence.fit(tensor, [evidence.hidden, part.output])
-                    if summed is not None and _by_token(evidence, event):
+                    coefficients = evidence.fit(tensor, [evidence.hidden, part.output])
+                    if coefficients is not None and _by_token(evidence, event):
                         yield HookPoint(event.path, "in"), tensor
                         break
 
@@ -260,11 +260,11 @@ def _by_token(evidence: Evidence, event: Event) -> bool:
     edited_hidden = evidence.hidden.clone()
     place = edited_hidden.shape[1] // 2
     edited_hidden[:, place] = edited_hidden[:, place].flip(-1)
-    moved = evidence.trace.again(new_hidden=edited_hidden).at(event.path)
-    if moved is None or not moved.inputs:
+    event_after = evidence.trace.again(new_hidden=edited_hidden).at(event.path)
+    if event_after is None or not event_after.inputs:
         return False
     other_tokens = [token for token in range(edited_hidden.shape[1]) if token != place]
-    return evidence.same(moved.inputs[0][:, other_tokens], event.inputs[0][:, other_tokens])
+    return evidence.same(event_after.inputs[0][:, other_tokens], event.inputs[0][:, other_tokens])
 
 
 def _is_identity(matrix: Tensor) -> bool:
@@ -278,10 +278,10 @@ def all_ones(position: int) -> ValueEdit:
 
 
 def gate_of(
-    entered: Tensor, weights: Float[Tensor, "batch head target source"]
+    projection_input: Tensor, weights: Float[Tensor, "batch head target source"]
 ) -> Float[Tensor, "batch target head d_head"]:
     """Return the gate, computed from the projection's input in a run with all values set to one."""
     batch, heads, targets, _ = weights.shape
     sums = weights.sum(-1).transpose(1, 2)[..., None]
-    entered = entered.reshape(batch, targets, heads, -1)
-    return entered / torch.where(sums == 0, 1.0, sums)
+    projection_input = projection_input.reshape(batch, targets, heads, -1)
+    return projection_input / torch.where(sums == 0, 1.0, sums)

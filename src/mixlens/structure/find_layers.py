@@ -77,7 +77,7 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
     completed_calls: list[LayerCall] = []
     items = _list_items(model)
 
-    def entered(path: str) -> Callable[..., None]:
+    def on_entry(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             around.append((path, len(calls)))
             calls.append(LayerCall.begun(path, module, args, kwargs))
@@ -97,7 +97,7 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
         attention_captured(model, backends),
     ):
         for path, module in items.items():
-            handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(on_entry(path), with_kwargs=True))
             handles.append(module.register_forward_hook(on_exit))
         forward(model, inputs)
     called = [(name, chain) for name, chain in chains if chain]

@@ -202,13 +202,13 @@ def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] |
         _, error = attention_product(weights, values, core.call.output)
         if not error <= rounding(evidence.hidden):
             return None
-    output, moved = _run_without_attention(evidence)
+    output, moved_values = _run_without_attention(evidence)
     if not _passes_states_on(output, evidence.tolerance):
         return None
     if any(core.call.across for core in evidence.trace.cores):
         why = "two streams attend in it, each in its own calls, and no module takes A V of both"
     sites = tuple(_open_site(evidence, index, why) for index in range(len(evidence.trace.cores)))
-    _require_values_of_tokens(evidence, moved)
+    _require_values_of_tokens(evidence, moved_values)
     return sites
 
 
@@ -270,12 +270,12 @@ def _passes_states_on(output: Tensor, tolerance: float) -> bool:
     return bool((apart > tolerance * size).all())
 
 
-def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
+def _require_values_of_tokens(evidence: Evidence, moved_values: Tensor) -> None:
     """Raise an error if changing one token's input changes the values of several tokens in the
     first attention call.
     """
     values = evidence.trace.cores[0].call.values
-    gaps, sizes = row_sizes(moved - values), row_sizes(values)
+    gaps, sizes = row_sizes(moved_values - values), row_sizes(values)
     followed = int((gaps > evidence.tolerance * sizes).flatten(0, 1).any(0).sum())
     if followed > 1:
         raise UnsupportedModel(

@@ -125,15 +125,15 @@ def observed_run(
     running: list[tuple[str, int, tuple[Tensor, ...]]] = []
     clock = itertools.count(1)
 
-    def entered(path: str) -> Callable[..., None]:
-        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-            tensors = float_tensors((*inputs, *named.values()))
+    def on_entry(path: str) -> Callable[..., None]:
+        def hook(submodule: nn.Module, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+            tensors = float_tensors((*inputs, *kwargs.values()))
             inputs_in_batch = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
             running.append((path, next(clock), inputs_in_batch))
 
         return hook
 
-    def on_exit(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
+    def on_exit(submodule: nn.Module, inputs: Any, kwargs: Any, output: Any) -> None:
         path, start, tensors = running.pop()
         try:
             returned = first_tensor(output)
@@ -162,7 +162,9 @@ def observed_run(
     with hooks_removed(handles):
         for path, submodule in named_parts(module):
             if path and not isinstance(submodule, nn.ModuleList):
-                handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
+                handles.append(
+                    submodule.register_forward_pre_hook(on_entry(path), with_kwargs=True)
+                )
                 handles.append(submodule.register_forward_hook(on_exit, with_kwargs=True))
         output = run(on_call)
     events.sort(key=lambda event: event.start)
@@ -231,8 +233,8 @@ def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
     if square and bool((values == values[:1, :, :1]).all()):
         return (True,) * int(values.shape[2])
-    moved = row_sizes(values[0] - values[1]) > same_bar(values) * row_sizes(values).amax(0)
-    return tuple(moved.any(0).tolist())
+    has_moved = row_sizes(values[0] - values[1]) > same_bar(values) * row_sizes(values).amax(0)
+    return tuple(has_moved.any(0).tolist())
 
 
 _NEGLIGIBLE = 1e-3  # smaller coefficients are noise, not a part of the sum

@@ -137,8 +137,8 @@ class TwoStreams(Layout):
         """
         first, second = args[0], args[self.second]
         both = torch.cat([first, second], 1)
-        changed = (both, *args[1 : self.second], None, *args[self.second + 1 :])
-        return (changed, kwargs), (first.shape[1], second.shape[1])
+        new_args = (both, *args[1 : self.second], None, *args[self.second + 1 :])
+        return (new_args, kwargs), (first.shape[1], second.shape[1])
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
         """Split the concatenated streams, and pass each stream as a separate argument."""

@@ -99,11 +99,15 @@ def _steps(
             yield (part.path,)
         elif most > 1:
             for event in later:
-                summed = event.inputs[0] if event.inputs else None
-                if summed is None or summed.shape != total.shape or evidence.same(summed, stream):
+                event_input = event.inputs[0] if event.inputs else None
+                if (
+                    event_input is None
+                    or event_input.shape != total.shape
+                    or evidence.same(event_input, stream)
+                ):
                     continue
-                if evidence.fit(summed, [stream, part.output]) is not None:
-                    for rest in _steps(evidence, summed, total, later, most - 1):
+                if evidence.fit(event_input, [stream, part.output]) is not None:
+                    for rest in _steps(evidence, event_input, total, later, most - 1):
                         yield part.path, *rest
                     break
 
@@ -172,6 +176,6 @@ def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
     returned = evidence.trace.at(projection)
     assert returned is not None
     assert returned.output is not None
-    moved = evidence.trace.again(replaced={projection: returned.output.flip(-1)})
-    after = moved.at(event.path)
+    run_after = evidence.trace.again(replaced={projection: returned.output.flip(-1)})
+    after = run_after.at(event.path)
     return after is not None and evidence.same(event.output, after.output)

@@ -72,7 +72,7 @@ def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
     Raise `UnsupportedModel` if no probe works.
     """
     _require_layers(model)
-    with restore_on_exit(model) as turned:
+    with restore_on_exit(model) as settings:
         candidates = probes(inputs, model)
         plain = is_plain_text(inputs)
         try:
@@ -82,7 +82,7 @@ def discover_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
         except FailsOnProbe as error:
             too_long = not plain and not may_be_whole(inputs)
             raise too_long_to_probe(inputs) if too_long else UnsupportedModel(str(error)) from error
-    _require_own_switches(model, inputs, turned)
+    _require_own_switches(model, inputs, settings)
     return structure
 
 
@@ -112,17 +112,19 @@ def _require_layers(model: nn.Module) -> None:
                 )
 
 
-def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
+def _require_own_switches(model: nn.Module, inputs: Inputs, settings: list[str]) -> None:
     """Raise an error unless this input changes the same settings of the model as the probe did.
 
     For example, SeamlessM4T stores whether its input is text or audio. Replaced submodules always
     raise an error, because re-running a layer would then run a different module.
     """
-    if not turned:
+    if not settings:
         return
     with restore_on_exit(model) as changed_settings, torch.no_grad():
         forward(model, inputs)
-    strange = [name for name in turned if name not in changed_settings or name.endswith("modules")]
+    strange = [
+        name for name in settings if name not in changed_settings or name.endswith("modules")
+    ]
     if strange:
         raise UnsupportedModel(
             f"{type(model).__name__} changes its settings for a short text (`{strange[0]}`), so "

@@ -117,8 +117,8 @@ class ModelStructure:
             name = next(iter(self.sites))
         is_name = isinstance(name, str)
         if not is_name or name not in self.sites:
-            named = self.stacks if is_name else ()
-            stacks = {stack.name for stack in named if name in stack.path.split(".")}
+            matching_stacks = self.stacks if is_name else ()
+            stacks = {stack.name for stack in matching_stacks if name in stack.path.split(".")}
             if len(stacks) == 1 and stacks <= self.sites.keys():
                 return self.sites[stacks.pop()]
             raise UnsupportedModel(

@@ -175,8 +175,8 @@ def _join_answer(
     else:
         same = zip(ids, prompt.ids, strict=False)
         differs = next((i for i, (a, b) in enumerate(same) if a != b), len(prompt.ids))
-        added = set(tokenizer.all_special_ids)  # such as an end token after the answer
-        inside = [i for i in range(differs, len(ids)) if ids[i] not in added]
+        special_ids = set(tokenizer.all_special_ids)  # such as an end token after the answer
+        inside = [i for i in range(differs, len(ids)) if ids[i] not in special_ids]
     if not inside:
         raise EmptyInput(
             f"The tokenizer returns no token for the answer {answer!r}. Pass a different answer."
@@ -236,8 +236,8 @@ def _with_generated(
     behind = token_row(tokenizer, new)
     text, places = prompt_tokens.text, prompt_tokens.offsets
     if text is not None and places is not None:
-        added, new_places = _spell_tokens(tokenizer, prompt.ids, new, len(text))
-        text, places = text + added, places + new_places
+        new_text, new_places = _spell_tokens(tokenizer, prompt.ids, new, len(text))
+        text, places = text + new_text, places + new_places
     tokens = TokenRow(
         prompt_tokens.labels + behind.labels,
         text,

@@ -60,16 +60,16 @@ def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Docu
         if name not in places:  # a blank message
             continue
         start, stop = places[name]
-        placed = []
+        document_spans = []
         if number in documents:
             content = messages[number]["content"]
             shift = start - (len(content) - len(content.lstrip()))
-            placed = [
+            document_spans = [
                 (document, max(first + shift, start), min(last + shift, stop))
                 for document, first, last in documents[number]
             ]
-        text_end = placed[0][1] if placed else stop
+        text_end = document_spans[0][1] if document_spans else stop
         if text[start:text_end].strip():
             spans.append((name, start, text_end))
-        spans += placed
+        spans += document_spans
     return spans

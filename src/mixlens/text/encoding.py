@@ -100,8 +100,8 @@ def _require_row(tokenizer: Any, columns: Mapping[str, Any]) -> None:
     per token.
     """
     ids = columns["input_ids"]
-    listed = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
-    if not listed or not all(hasattr(kind, "__index__") for kind in set(map(type, ids))):
+    is_list = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
+    if not is_list or not all(hasattr(kind, "__index__") for kind in set(map(type, ids))):
         raise InvalidInput(
             f"{_describe(tokenizer)} returned {ids!r:.60} as the token ids of a text. Use a "
             "tokenizer that returns a list of integers."
@@ -215,10 +215,10 @@ def token_rows(
     if tokenizer is None:
         return [TokenRow(tuple(map(str, text_ids))) for text_ids in id_lists]
     special = set(getattr(tokenizer, "all_special_ids", ()))
-    added = getattr(
+    added_tokens = getattr(
         tokenizer, "added_tokens_decoder", {}
     )  # a chat template has its own special tokens
-    special |= {number for number, token in added.items() if token.special}
+    special |= {number for number, token in added_tokens.items() if token.special}
     numbers = list(set(chain.from_iterable(id_lists)))
     labels = dict(zip(numbers, token_names(tokenizer, numbers), strict=True))
     marks = {number: number in special for number in numbers}

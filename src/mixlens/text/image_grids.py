@@ -36,14 +36,16 @@ class Patches(NamedTuple):
 
     def labels(self) -> dict[int, str]:
         """Return the label of each token of the grid, without the name of the image."""
-        named = {}
+        place_labels = {}
         for row in range(self.grid.rows):
             start = self.grid.first + row * self.grid.stride
             for column in range(self.grid.columns):
-                named[start + column] = f"{self.kind} ({self.top + row}, {self.left + column})"
+                place_labels[start + column] = (
+                    f"{self.kind} ({self.top + row}, {self.left + column})"
+                )
             for place in range(start + self.grid.columns, start + self.grid.stride):
-                named[place] = f"end of row {self.top + row}"
-        return named
+                place_labels[place] = f"end of row {self.top + row}"
+        return place_labels
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,8 @@ def _copied(value: Any) -> Any:
         return value.clone()
     if isinstance(value, (list, tuple)):
         items = map(_copied, value)
-        named = hasattr(value, "_fields")
-        return type(value)(*items) if named else type(value)(items)
+        is_named_tuple = hasattr(value, "_fields")
+        return type(value)(*items) if is_named_tuple else type(value)(items)
     if isinstance(value, MutableMapping):  # such as the output of an encoder, which keeps its class
         inner = copy.copy(value)
         for name, each in value.items():
@@ -284,8 +284,8 @@ def _to_check(value: Any) -> Any:
 
 def as_tensor(name: str, value: Any) -> Any:
     """Convert an input to a batched tensor if it contains numbers."""
-    listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
-    if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
+    is_list = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
+    if is_list or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:
             value = torch.as_tensor(value)
         except (ValueError, TypeError, RuntimeError) as error:
@@ -322,7 +322,7 @@ def normalise_inputs(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any
     tensors = real_tokens_first(tensors, functools.partial(padding_token, model))
     check_range(model, tensors)
     dtype, device = next(model.parameters()).dtype, entry_device(model)
-    moved = {}
+    normalised = {}
     for name, value in tensors.items():
         if isinstance(value, Tensor):
             value = sent(value, device)
@@ -333,8 +333,8 @@ def normalise_inputs(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any
                 value = value.to(dtype)
             elif name.endswith("ids") and value.dtype not in (torch.int32, torch.int64):
                 value = value.long()
-        moved[name] = value
-    return moved
+        normalised[name] = value
+    return normalised
 
 
 def is_raw(raw_inputs: Any) -> bool:

@@ -52,12 +52,12 @@ def label_media(
     The attached images are those that the user passed, or otherwise the pixels that the model sees.
     """
     labels, pictures = list(row.labels), list[Picture]()
-    token, named = image_token(config), [span for span in spans if span.kind == "image"]
-    for index, span in enumerate(named):
+    token, image_spans = image_token(config), [span for span in spans if span.kind == "image"]
+    for index, span in enumerate(image_spans):
         places = [i for i in range(span.first, min(span.stop, len(row))) if ids[i] == token]
-        image = images[index] if len(images) == len(named) else None
+        image = images[index] if len(images) == len(image_spans) else None
         size = None if image is None else image_size(image)
-        about = ImageInput(index, len(named), places, row.labels, tensors, size)
+        about = ImageInput(index, len(image_spans), places, row.labels, tensors, size)
         grids = find_grids(config, processor, about)
         patch_labels = {
             place: text for patches in grids for place, text in patches.labels().items()
@@ -66,8 +66,8 @@ def label_media(
             labels[place] = f"{span.name} {patch_labels.get(place, f'patch {number}')}"
         src = image_uri(image) if image is not None else _render_image(config, processor, about)
         if grids and src is not None:
-            placed = tuple(patches.grid for patches in grids)
-            pictures.append(Picture(src=src, name=span.name, grids=placed))
+            grids_of_image = tuple(patches.grid for patches in grids)
+            pictures.append(Picture(src=src, name=span.name, grids=grids_of_image))
     return replace(row, labels=tuple(labels), pictures=tuple(pictures))
 
 

@@ -104,7 +104,7 @@ def real_tokens_first(
     `padding` returns the model's padding id for inputs whose names start with a prefix ("" or
     "decoder_"). Classifiers use this id to find the last token before the padding.
     """
-    moved = dict(tensors)
+    new_tensors = dict(tensors)
     for prefix in ("", "decoder_"):
         mask = tensors.get(prefix + "attention_mask")
         if not isinstance(mask, Tensor) or mask.dim() != 2:
@@ -114,14 +114,14 @@ def real_tokens_first(
                 "A text of the batch has no real token (its attention_mask is all zero). Remove it."
             )
         if prefix + "input_ids" in tensors or prefix + "inputs_embeds" in tensors:
-            moved |= _moved(tensors, prefix, mask, padding)
+            new_tensors |= _moved(tensors, prefix, mask, padding)
         elif not bool(mask.bool().all()):
             raise InvalidInput(
                 "Padded audio or images are not supported, because the layers below the "
                 "first attention mix padding into real frames. Record them one at a time, "
                 "without padding (`Lens.measure` does this for a list)."
             )
-    return moved
+    return new_tensors
 
 
 def _moved(
@@ -134,7 +134,7 @@ def _moved(
         return {}
     order = torch.argsort(mask.bool().logical_not().long(), dim=1, stable=True)
     width = int(mask.bool().sum(1).max())
-    moved = {}
+    new_tensors = {}
     for name in PER_TOKEN:
         value = tensors.get(prefix + name)
         if not isinstance(value, Tensor):
@@ -143,14 +143,14 @@ def _moved(
             value = value.expand(len(mask), *value.shape[1:])
         if value.shape[:2] == mask.shape:
             places = order if value.dim() == 2 else order[..., None].expand(value.shape)
-            moved[prefix + name] = value.gather(1, places)[:, :width]
+            new_tensors[prefix + name] = value.gather(1, places)[:, :width]
         elif value.shape[-2:] == mask.shape:  # several positions per token
-            moved[prefix + name] = value.gather(-1, order.expand(value.shape))[..., :width]
-    ids, real = moved.get(prefix + "input_ids"), moved[prefix + "attention_mask"].bool()
+            new_tensors[prefix + name] = value.gather(-1, order.expand(value.shape))[..., :width]
+    ids, real = new_tensors.get(prefix + "input_ids"), new_tensors[prefix + "attention_mask"].bool()
     fill = padding(prefix) if ids is not None and not bool(real.all()) else None
     if ids is not None and fill is not None:
-        moved[prefix + "input_ids"] = ids.masked_fill(~real, fill)
-    return moved
+        new_tensors[prefix + "input_ids"] = ids.masked_fill(~real, fill)
+    return new_tensors
 
 
 def _is_padding(mask: Tensor) -> bool:

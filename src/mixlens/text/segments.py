@@ -164,16 +164,16 @@ def named_parts(by: Any) -> list[tuple[str, Any]]:
     segments have no names.
     """
     if isinstance(by, Mapping):
-        named = list(by.items())
+        parts = list(by.items())
     elif isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
-        named = [(name, (start, stop)) for name, start, stop in by]
+        parts = [(name, (start, stop)) for name, start, stop in by]
     else:
         raise InvalidInput(
             "Segments need names. Pass a kind, or each name with its text or its characters, "
             "as in {'first': (0, 20)}."
         )
-    _check_names([name for name, _ in named])
-    return named
+    _check_names([name for name, _ in parts])
+    return parts
 
 
 def _check_names(names: Sequence[Any]) -> None:

@@ -185,11 +185,11 @@ def positions_by_text(
 
     A label is first looked up among the positions in `first`, then among all others.
     """
-    named = targets if isinstance(targets, EachText) else [targets] * len(texts)
+    targets_by_text = targets if isinstance(targets, EachText) else [targets] * len(texts)
     before: Sequence[Sequence[int]] = [()] * len(texts) if first is None else first
     return tuple(
         tuple(_find_position(target, tokens, text_positions) for target in text_targets)
-        for text_targets, tokens, text_positions in zip(named, texts, before, strict=True)
+        for text_targets, tokens, text_positions in zip(targets_by_text, texts, before, strict=True)
     )
 
 

@@ -182,12 +182,12 @@ def _merged_row(
     for a, b in ranges:
         inside = [place for place in places[a:b] if place[0] < place[1]]
         start, stop = (min(p[0] for p in inside), max(p[1] for p in inside)) if inside else (0, 0)
-        covered = text[start:stop]
-        if covered.strip():  # a line break keeps its position
-            start += len(covered) - len(covered.lstrip())
-            stop -= len(covered) - len(covered.rstrip())
+        piece = text[start:stop]
+        if piece.strip():  # a line break keeps its position
+            start += len(piece) - len(piece.lstrip())
+            stop -= len(piece) - len(piece.rstrip())
         offsets.append((start, stop))
-        label = _printable(covered.strip())
+        label = _printable(piece.strip())
         keep = any(alone[a:b]) or not label or (b - a == 1 and (not relabel or label == _UNKNOWN))
         labels.append(" ".join(row.labels[a:b]) if keep else label)
     special = tuple(all(alone[a:b]) for a, b in ranges)
@@ -207,11 +207,11 @@ def _merged_segments(
     if row.segments is None:
         return None
     firsts = [next((i for i in range(a, b) if not blank[i]), a) for a, b in ranges]
-    moved = [
+    segments = [
         Segment(name, bisect_left(firsts, start), bisect_left(firsts, stop))
         for name, start, stop in row.segments
     ]
-    return tuple(part for part in moved if part.start < part.stop)
+    return tuple(part for part in segments if part.start < part.stop)
 
 
 def _printable(text: str) -> str:
@@ -237,18 +237,20 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
     ]
     special = [mark and not other for mark, other in zip(_special(row), unknown, strict=True)]
     plain = [label for label, mark in zip(row.labels, _special(row), strict=True) if not mark]
-    spelled = _spelling(plain)
-    if spelled is None:
+    bytes_of_tokens = _spelling(plain)
+    if bytes_of_tokens is None:
         if any(not a and not b for a, b in itertools.pairwise(special)):
             raise InvalidInput(
                 "Words need the position of each token in the text, but these tokens have "
                 "neither offsets nor a marker (##, ▁, Ġ, </w>, @@). Measure a text with a "
                 "fast tokenizer."
             )
-        spelled = iter(label.encode() for label in plain)  # nothing to merge
+        bytes_of_tokens = iter(label.encode() for label in plain)  # nothing to merge
     spelt = []
     for outside, foreign in zip(special, unknown, strict=True):
-        spelt.append(b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(spelled))
+        spelt.append(
+            b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(bytes_of_tokens)
+        )
     return _placed(spelt)
 
 

@@ -75,10 +75,10 @@ def bars(
             error_kw={"linewidth": 0.8},
         )
     long = max((len(name) for name in categories), default=0) > 6 and len(categories) > 4
-    turned: dict[str, Any] = {"rotation": 35, "ha": "right"} if long else {}
+    rotation_options: dict[str, Any] = {"rotation": 35, "ha": "right"} if long else {}
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
     finish(axes, title, "", y_label, legend=len(groups) > 1)
-    name_ticks(axes, "x", places, categories, **turned)
+    name_ticks(axes, "x", places, categories, **rotation_options)
     return figure
 
 

@@ -29,9 +29,9 @@ def families_for(texts: Iterable[str]) -> list[str]:
     """
     families, missing = _cover(_codes("".join(texts)))
     if missing:
-        named = ", ".join(f"{chr(code)} (U+{code:04X})" for code in sorted(missing)[:8])
+        characters = ", ".join(f"{chr(code)} (U+{code:04X})" for code in sorted(missing)[:8])
         warnings.warn(
-            f"No font of this machine has {named}, so {MISSING} is drawn instead. Install a "
+            f"No font of this machine has {characters}, so {MISSING} is drawn instead. Install a "
             "font that has it, such as one of the Noto family.",
             MissingGlyphWarning,
             stacklevel=2,

@@ -50,12 +50,12 @@ def _spell_token(row: TokenRow, number: int) -> str:
     if row.text is None or row.offsets is None or (row.special and row.special[number]):
         return label
     start, stop = row.offsets[number]
-    spelled = row.text[start:stop]
+    piece = row.text[start:stop]
     bare = label.replace("Ġ", " ").strip()
-    of_bytes = not label.isascii() and max(label) <= _LAST_BYTE and bare != spelled.strip()
-    if not of_bytes or not spelled.strip():
+    of_bytes = not label.isascii() and max(label) <= _LAST_BYTE and bare != piece.strip()
+    if not of_bytes or not piece.strip():
         return label
-    return ("·" if spelled[0].isspace() or label[0] == "Ġ" else "") + spelled.strip()
+    return ("·" if piece[0].isspace() or label[0] == "Ġ" else "") + piece.strip()
 
 
 def shorten_label(label: str, longest: int = LONGEST) -> str:

@@ -111,8 +111,8 @@ def name_axis(axes: Axes, which: str, labels: Sequence[str], name: str, inches: 
     points = float(np.clip(room / 1.25, SMALLEST, SMALL))
     places, texts, note = named_ticks(labels, int(inches * 72 / (points * 1.25)) or 1)
     across = which == "x"
-    turned = across and any(len(text) * points * 0.62 > room * 0.95 for text in texts)
-    name_ticks(axes, which, places, texts, fontsize=points, rotation=90 if turned else 0)
+    is_vertical = across and any(len(text) * points * 0.62 > room * 0.95 for text in texts)
+    name_ticks(axes, which, places, texts, fontsize=points, rotation=90 if is_vertical else 0)
     fits = len(name + note) * SMALL * 0.62 < inches * 72  # labels contain positions anyway
     (axes.set_xlabel if across else axes.set_ylabel)(name + (note if name and fits else ""))
     axes.tick_params(axis="x" if across else "y", length=2 if len(labels) > 1 else 0, pad=2)

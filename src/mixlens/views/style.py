@@ -153,9 +153,9 @@ def measure_styles() -> dict[str, SeriesStyle]:
     keep their styles.
     """
     specs = ready_measures()
-    named = [name for name, spec in specs.items() if not spec.baseline]
-    named.sort(key=_is_foreign)
-    styles = {name: series_style(number) for number, name in enumerate(named)}
+    measure_names = [name for name, spec in specs.items() if not spec.baseline]
+    measure_names.sort(key=_is_foreign)
+    styles = {name: series_style(number) for number, name in enumerate(measure_names)}
     floor = SeriesStyle(BASELINE, "", ":")
     return {name: styles.get(name, floor) for name in specs}
 
@@ -174,8 +174,8 @@ def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
     fixed_styles = measure_styles()
     other_names = [name for name in names if name not in fixed_styles]
     first = len(fixed_styles) if len(other_names) < len(names) else 0
-    placed = {name: series_style(first + number) for number, name in enumerate(other_names)}
-    return {name: fixed_styles.get(name) or placed[name] for name in names}
+    other_styles = {name: series_style(first + number) for number, name in enumerate(other_names)}
+    return {name: fixed_styles.get(name) or other_styles[name] for name in names}
 
 
 def css() -> str:

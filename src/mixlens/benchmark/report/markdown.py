@@ -51,8 +51,8 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
             for heads, rows in by_layer:
                 for words, *cells in rows:
                     pairs = zip(heads[1:], cells, strict=True)
-                    named = ", ".join(f"{head}: {cell}" for head, cell in pairs)
-                    yield f"    - {words}, by layer: {named}"
+                    cells_by_head = ", ".join(f"{head}: {cell}" for head, cell in pairs)
+                    yield f"    - {words}, by layer: {cells_by_head}"
     if ranking.left_out:
         yield from ("", "## Left out", "")
         yield from (f"- **{name}**: {_escape(reason)}" for name, reason in ranking.left_out.items())
@@ -69,9 +69,9 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
             f"{len(ranking.errors)} in all; each is in `errors.csv`.",
             "",
         )
-        for tried, reason, names in wording.error_groups(wording.select_errors(ranking)):
+        for step, reason, names in wording.error_groups(wording.select_errors(ranking)):
             listed = _escape(wording.first_few(names))
-            yield f"- {tried}, {len(names)} × {_escape(reason)}: {listed}"
+            yield f"- {step}, {len(names)} × {_escape(reason)}: {listed}"
     yield from ("", "## Settings", "")
     yield from (f"- {key}: {_escape(str(value))}" for key, value in ranking.settings.items())
 

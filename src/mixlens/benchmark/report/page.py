@@ -89,8 +89,8 @@ def _rank_table(ranking: Ranking) -> Iterator[str]:
         spent = wording.seconds(ranking.seconds.get(measure))
         kind = ' class="baseline"' if measure == BASELINE else ""
         name = f'<th scope="row">{place}. {breakable(measure)}</th>'
-        judged = f"<td>{rank}</td><td>{standing.judged_by}</td>"
-        yield f"<tr{kind}>{name}{judged}{cells}<td>{spent}</td></tr>"
+        rank_cells = f"<td>{rank}</td><td>{standing.judged_by}</td>"
+        yield f"<tr{kind}>{name}{rank_cells}{cells}<td>{spent}</td></tr>"
     yield "</tbody></table></div>\n<ul class='quiet'>"
     yield from (f"<li>{sign} {escape(meaning)}</li>" for sign, meaning in wording.LEGEND.items())
     yield "</ul>"
@@ -156,7 +156,7 @@ def _errors(ranking: Ranking) -> Iterator[str]:
     )
     groups = wording.error_groups(wording.select_errors(ranking))
     rows = [
-        (tried, reason, f"{len(names)}: {wording.first_few(names)}")
-        for tried, reason, names in groups
+        (step, reason, f"{len(names)}: {wording.first_few(names)}")
+        for step, reason, names in groups
     ]
     yield table("Errors", ("tried", "reason", "examples"), rows, left=True)

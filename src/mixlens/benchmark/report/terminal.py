@@ -49,9 +49,9 @@ def show(ranking: Ranking, console: Console) -> None:
     errors = wording.select_errors(ranking)
     if errors:
         console.print(f"{format_count(len(errors), 'error')} in single examples:", markup=False)
-    for tried, reason, names in wording.error_groups(errors)[:5]:
+    for step, reason, names in wording.error_groups(errors)[:5]:
         console.print(
-            f"  {tried}, {len(names)} × {reason}: {wording.first_few(names, 3)}",
+            f"  {step}, {len(names)} × {reason}: {wording.first_few(names, 3)}",
             style="dim",
             markup=False,
         )

@@ -100,8 +100,10 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
         groups[error.measure, error.reason].append(error)
     rows = []
     for (measure, reason), group_errors in sorted(groups.items(), key=lambda group: -len(group[1])):
-        tried = ", ".join(dict.fromkeys(e.evaluation for e in group_errors if e.evaluation))
-        under = " under ".join(part for part in (measure, tried) if part)
+        evaluation_names = ", ".join(
+            dict.fromkeys(e.evaluation for e in group_errors if e.evaluation)
+        )
+        under = " under ".join(part for part in (measure, evaluation_names) if part)
         names = list(dict.fromkeys(e.example for e in group_errors))
         rows.append((under or "reading and recording", reason, names))
     return rows

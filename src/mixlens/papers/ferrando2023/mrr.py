@@ -132,18 +132,18 @@ def _findings(measured: dict[str, float], results: dict[str, float]) -> list[Fin
     values = list(results.values())
     missing = float("nan")
     updates = results.get("logit_update", missing)
-    carried = results.get("alti_logit", missing)
+    alti_logit = results.get("alti_logit", missing)
     slopes = max(results.get("gradient_norm", missing), results.get("gradient_x_input", missing))
     objects = [measured.get(f"{name}, IOI", missing) for name in ("logit_update", "alti_logit")]
     return [
         Finding(
             "on BLiMP, logit updates and ALTI-Logit rank the evidence higher than gradients do",
-            verdict(min(updates, carried) > slopes, *values),
+            verdict(min(updates, alti_logit) > slopes, *values),
             numbers,
         ),
         Finding(
             "on BLiMP, ALTI-Logit is ahead of logit updates (GPT-2 small; larger models differ)",
-            verdict(carried > updates, updates, carried),
+            verdict(alti_logit > updates, updates, alti_logit),
             numbers,
         ),
         Finding(

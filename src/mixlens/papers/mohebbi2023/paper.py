@@ -56,8 +56,8 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
     plots = {
         metric: figures.lines(
             {
-                name: judged.details["layers"]
-                for (m, name), judged in results.items()
+                name: cue_result.details["layers"]
+                for (m, name), cue_result in results.items()
                 if m == metric
             },
             title=f"cue alignment, {metric}",

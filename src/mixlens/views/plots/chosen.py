@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def format_caption(maps: MixingMaps, detail: str = "") -> str:
     """Return the caption of a figure, with measure, steps, selection and model."""
     about = maps.provenance
-    measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
+    steps = " → ".join([str(about.get("measure")), *about.get("steps", [])])
     site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
     model = str(about.get("name") or about.get("model") or "")
     model = model.rstrip("/").split("/")[-1] if model.startswith("/") else model  # a folder
-    named = about.get("target_names")
-    names = f"targets named by {named}" if named else None
-    parts = [measured, detail, f"{site}-attention" if site == "cross" else site, names, model]
+    target_naming = about.get("target_names")
+    names = f"targets named by {target_naming}" if target_naming else None
+    parts = [steps, detail, f"{site}-attention" if site == "cross" else site, names, model]
     return " · ".join(str(part) for part in parts if part)
 
 

@@ -56,8 +56,8 @@ def draw(
 def _one_target(maps: MixingMaps, position: int, top: int) -> Figure:
     scores, labels = row_of(maps, position), source_labels(maps)
     largest = np.argsort(-np.abs(scores).max(0), kind="stable")[:top]
-    named = {f"{shorten_label(labels[i])} ({i})": scores[:, i] for i in largest}
-    return lines(named, x=list(maps.layers), y_label="score")
+    series = {f"{shorten_label(labels[i])} ({i})": scores[:, i] for i in largest}
+    return lines(series, x=list(maps.layers), y_label="score")
 
 
 def _all_targets(maps: MixingMaps) -> Figure:

@@ -63,20 +63,20 @@ def draw(
 def contributions(steps: np.ndarray, target: int) -> np.ndarray:
     """Return the weight of each edge on the paths to the target, [layer, to, from]."""
     edges = np.zeros_like(steps)
-    carried = np.zeros(steps.shape[-1])
-    carried[target] = 1.0
+    weights = np.zeros(steps.shape[-1])
+    weights[target] = 1.0
     for layer in range(len(steps) - 1, -1, -1):
-        edges[layer] = carried[:, None] * steps[layer]
-        carried = edges[layer].sum(0)
+        edges[layer] = weights[:, None] * steps[layer]
+        weights = edges[layer].sum(0)
     return edges
 
 
 def _connected(edges: np.ndarray, target: int) -> np.ndarray:
     """Set the weight of an edge to zero if no path of drawn edges leads from it to the target."""
-    reached = np.arange(edges.shape[-1]) == target
+    is_reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
-        edges[layer, ~reached] = 0
-        reached = edges[layer].sum(0) > 0
+        edges[layer, ~is_reached] = 0
+        is_reached = edges[layer].sum(0) > 0
     return edges
 
 
@@ -112,12 +112,12 @@ def _drawn(
         axes.set_xlabel("layer")
     labels = token_labels(maps.source_row)
     skips = len(shown_tokens) < edge_weights.shape[-1]
-    named = [
+    tick_labels = [
         f"{shorten_label(labels[t])} {t}" if skips else shorten_label(labels[t])
         for t in shown_tokens
     ]
     points = SMALL if len(shown_tokens) <= 40 else max(SMALLEST, SMALL * 40 / len(shown_tokens))
-    name_ticks(axes, "y", range(len(shown_tokens)), named, fontsize=points)
+    name_ticks(axes, "y", range(len(shown_tokens)), tick_labels, fontsize=points)
     axes.tick_params(length=0)
     reaches = edge_weights[0].sum(0)
     for tick, token in zip(axes.get_yticklabels(), shown_tokens, strict=True):

@@ -96,10 +96,10 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
             gap = special or (label.startswith(WORD_MARKS) if marked else label[:2] != "##")
         else:
             start, stop = row.offsets[number]
-            spelled = row.text[start:stop]
-            piece = visible(spelled.strip()) or printable(label)
+            written_token = row.text[start:stop]
+            piece = visible(written_token.strip()) or printable(label)
             before = row.text[:start]
-            gap = spelled[:1].isspace() or before[-1:].isspace()
+            gap = written_token[:1].isspace() or before[-1:].isspace()
             gap = gap or bool(number and row.special and row.special[number - 1])
             piece = _joined(piece, row.text, start, stop)
         fragments.append(piece)
@@ -172,20 +172,20 @@ def _placed(
 
     Runs of tokens in the opposite writing direction are reversed.
     """
-    placed, start = [], 0
+    positions, start = [], 0
     backwards = [is_right_to_left(row.labels[token]) for token, _, _ in line]
     neutral = [not any(c.isalpha() for c in row.labels[token]) for token, _, _ in line]
-    turned = [b if not n else leftwards for b, n in zip(backwards, neutral, strict=True)]
+    directions = [b if not n else leftwards for b, n in zip(backwards, neutral, strict=True)]
     while start < len(line):
         stop = start + 1
-        while stop < len(line) and turned[stop] == turned[start]:
+        while stop < len(line) and directions[stop] == directions[start]:
             stop += 1
         low, high = line[start][1], line[stop - 1][2]
         for token, left, right in line[start:stop]:
-            x = left if turned[start] == leftwards else low + high - right
-            placed.append((token, inside - x - (right - left) if leftwards else x))
+            x = left if directions[start] == leftwards else low + high - right
+            positions.append((token, inside - x - (right - left) if leftwards else x))
         start = stop
-    return placed
+    return positions
 
 
 def _box(

@@ -154,7 +154,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
     The other views of the page show the tokens of the answer.
     """
     room = _ANSWER_MAPS // len(answer.methods)
-    scored = [
+    layer_methods = [
         method_scores for method_scores in answer.methods.values() if not method_scores.removes
     ]
     return {
@@ -162,7 +162,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "mixlens": mixlens.__version__,
         "title": _short_title(answer.text),
         "texts": [text_of(_with_parts(answer)), text_of(answer.target_row)],
-        "maps": [_answer_entry(answer, scores, room) for scores in scored],
+        "maps": [_answer_entry(answer, scores, room) for scores in layer_methods],
         "image": _picture([answer.source_row]),
         "images": _pictures([answer.source_row]),
         "start": {"target": 0, "view": "answer"},
