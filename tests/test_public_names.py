@@ -170,6 +170,29 @@ def test_names_are_informative() -> None:
     assert not sorted(set(wrong))
 
 
+def test_variables_of_functions_are_nouns() -> None:
+    """A bare participle or pointer does not say what a value is."""
+    pointers = {"asked", "chosen", "given", "held", "here", "known", "made", "said", "seen"}
+    pointers |= {"shown", "taken", "there", "wanted"}
+    public = {("lens.py", "given"), ("cli/reproduce.py", "wanted")}  # of `Lens`, of a command
+    root = Path(mixlens.__file__).parent
+    wrong = set()
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root).as_posix()
+        if place.startswith("kernels/fused/"):  # the names of the Triton kernels
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.Lambda):
+                continue
+            for node in ast.walk(function):
+                name = node.arg if isinstance(node, ast.arg) else None
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    name = node.id
+                if name in pointers and (place, name) not in public:
+                    wrong.add(f"{place}: {name}")
+    assert not sorted(wrong)
+
+
 def test_an_underscore_means_private() -> None:
     """Nobody imports such a name of ours."""
     root = Path(__file__).parent.parent

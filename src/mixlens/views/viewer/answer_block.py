@@ -72,20 +72,22 @@ def _pieces(answer: Answer) -> list[list[Any]]:
 
     Each piece is [text, number of the word or -1, number of the sentence or -1].
     """
-    pieces: list[list[Any]] = []
+    fragments: list[list[Any]] = []
     end = 0
     for number, word in enumerate(answer.words):
         if word.start > end:
-            pieces.append([well_formed(answer.text[end : word.start]), -1, -1])
+            fragments.append([well_formed(answer.text[end : word.start]), -1, -1])
         sentence = next(
             (i for i, part in enumerate(answer.sentences) if part.first <= word.first < part.stop),
             -1,
         )
-        pieces.append([well_formed(answer.text[max(word.start, end) : word.end]), number, sentence])
+        fragments.append(
+            [well_formed(answer.text[max(word.start, end) : word.end]), number, sentence]
+        )
         end = max(end, word.end)
     if answer.text[end:]:
-        pieces.append([well_formed(answer.text[end:]), -1, -1])
-    return pieces
+        fragments.append([well_formed(answer.text[end:]), -1, -1])
+    return fragments
 
 
 def _blocks(answer: Answer) -> list[dict[str, Any]]:
@@ -97,19 +99,19 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
     blocks = []
     for part in answer.parts:
         text = answer.prompt[part.start : part.stop]
-        pieces: list[list[Any]] = [[well_formed(text), -1]]
+        fragments: list[list[Any]] = [[well_formed(text), -1]]
         if part.kind == "document":
-            pieces, end = [], part.start
+            fragments, end = [], part.start
             for number, passage in enumerate(answer.passages):
                 if not part.start <= passage.start < part.stop:
                     continue
                 if passage.start > end:
-                    pieces.append([well_formed(answer.prompt[end : passage.start]), -1])
-                pieces.append([well_formed(answer.prompt[passage.start : passage.stop]), number])
+                    fragments.append([well_formed(answer.prompt[end : passage.start]), -1])
+                fragments.append([well_formed(answer.prompt[passage.start : passage.stop]), number])
                 end = passage.stop
         number = documents.index(part.name) if part.kind == "document" else -1
         name = well_formed(part.name)
-        blocks.append({"name": name, "kind": part.kind, "document": number, "pieces": pieces})
+        blocks.append({"name": name, "kind": part.kind, "document": number, "pieces": fragments})
     return blocks
 
 
