@@ -149,7 +149,7 @@ class Vectors:
         """
         return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
-    def write(
+    def written(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
         """Return sum_h weights_hj vectors_hj, the contribution of each selected source to one
