@@ -109,10 +109,10 @@ def test_of_a_continued_prompt_a_produced_token_is_explained() -> None:
 def test_a_site_that_does_is_named() -> None:
     lens = Lens(built("bart", head=True))
     made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
-    with pytest.raises(UnsupportedModel, match=r"cross-attention. Choose the site encoder or deco"):
+    with pytest.raises(UnsupportedModel, match=r"cross-attention. Pass site='encoder' or 'deco"):
         mixlens.measure("gradient_norm", made)
     with pytest.raises(
         InvalidInput,
-        match=r"'encoder' does not read .* belong to the decoder. Choose the site 'decoder'",
+        match=r"'encoder' does not read .* belong to the decoder. Pass site='decoder'",
     ):
         lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")

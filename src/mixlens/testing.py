@@ -165,7 +165,7 @@ def require_same(
     name: str, one: Rows, other: Rows, when: str, tolerance: float | None = None
 ) -> None:
     """Raise an AssertionError if two sets of scores differ by more than rounding error."""
-    assert one.keys() == other.keys(), f"supported on different sites {when}"
+    assert one.keys() == other.keys(), f"supported for different attentions {when}"
     bar = spec_of(name).rounding if tolerance is None else tolerance
     for site in one:
         for maps, again in zip(one[site], other[site], strict=False):

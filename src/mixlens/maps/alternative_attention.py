@@ -125,7 +125,7 @@ def alternative_attention(
     layer, head, target
         Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site (such as "decoder" or "cross"), if the model has several.
+        The attention (such as "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
     starts
@@ -211,7 +211,7 @@ def attention_bounds(
     layer, head, target
         Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site (such as "decoder" or "cross"), if the model has several.
+        The attention (such as "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
 

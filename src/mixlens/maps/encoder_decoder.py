@@ -140,9 +140,8 @@ def alti_through(recording: Recording, *, variant: str = "paper") -> list[Source
     sites = recording.structure.sites
     if not {"encoder", "decoder", "cross"} <= set(sites):
         raise UnsupportedModel(
-            f"This model has only these attention sites: {', '.join(sites)}. Contributions through "
-            "encoder and decoder need the sites encoder, decoder and cross. Use an "
-            "encoder-decoder model."
+            f"This model has only these attentions: {', '.join(sites)}. Contributions through "
+            "encoder and decoder need encoder, decoder and cross. Use an encoder-decoder model."
         )
     maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
     about = {

@@ -37,8 +37,8 @@ def relevance_through(
     """Return how much each token contributes to every decoder position.
 
     The first array contains the relevance of prefix tokens (R_qq), the second the relevance of
-    source tokens (R_qi). The arguments are the maps of `attention_gradient` at the three attention
-    sites.
+    source tokens (R_qi). The arguments are the maps of `attention_gradient` of the three
+    attentions.
     """
     streams = _Streams.start(encoder.shape[-1], decoder.shape[-1]).attend(*encoder).swap()
     for links, to_encoder in zip(decoder, cross, strict=True):

@@ -255,7 +255,7 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
     stack, kind = attention.stack, attention.kind
     if kind not in measure.SPEC.sites:
         fits = [key for key, site in structure.sites.items() if site.kind in measure.SPEC.sites]
-        instead = f". Choose the site {' or '.join(fits)}" if fits else ""
+        instead = f". Pass site={' or '.join(map(repr, fits))}" if fits else ""
         return f"{name} is not defined for {kind}-attention{instead}"
     if measure.SPEC.one_stack and len(structure.stacks) > 1:
         return (

@@ -143,7 +143,7 @@ def choose_span(
         if targets is not None:
             raise InvalidInput("target and answer are mutually exclusive. Pass one of them.")
         if recording.structure.stack_of(site) is not recording.last_stack:
-            raise InvalidInput(f"{site} does not produce the answer. Choose another site.")
+            raise InvalidInput(f"{site} does not produce the answer. Choose another attention.")
         (part,) = answer_parts(recording, answer)
         places = part.positions
     elif targets is not None:

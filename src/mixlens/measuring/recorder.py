@@ -300,7 +300,7 @@ def structure_of_targets(
 
     If `site` belongs to a language model with image inputs, its structure is inferred from the text
     alone, and these text inputs are returned. Otherwise the structure is that of the whole model,
-    and the inputs are None. Without a site, the whole model is needed to find its first attention.
+    and the inputs are None. Without `site`, the whole model is needed to find its first attention.
     """
     alone = None if site is None else language_structure(model, site, inputs)
     return alone or (model_structure(model, inputs), None)

@@ -66,7 +66,7 @@ def roll_out_targets(
     if request.kind is AttentionKind.CROSS:
         raise InvalidInput(
             "In cross-attention, the targets and the sources are different tokens, so layers "
-            "cannot be aggregated. Pass the site of a self-attention."
+            "cannot be aggregated. Pass a self-attention as site."
         )
     reason = refusal(name, recording.structure, request.site)
     if reason is not None:

@@ -264,7 +264,7 @@ class Layer:
                 return number
         raise InvalidInput(
             f"Layer {self.index} of {self.stack.name} has no {kind}-attention. Choose other "
-            "layers or another site."
+            "layers or another attention."
         )
 
     def site(self, kind: AttentionKind = AttentionKind.SELF) -> Attention:

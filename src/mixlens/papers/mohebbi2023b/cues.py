@@ -68,7 +68,7 @@ def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
 
 
 def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
-    """Score the words of every sentence with each measure at each attention site."""
+    """Score the words of every sentence with each measure in each attention."""
     observations = setting.observe(
         {
             (site, name): partial(observe, measure=name, site=site)
