@@ -47,8 +47,8 @@ def _text_rows(
 ) -> list[TokenRow] | None:
     if stack.name in recording.ids_read:
         name = recording.ids_read[stack.name]
-        known = {"input_ids": ready.rows, "decoder_input_ids": ready.decoder_rows}
-        text_rows = None if name is None else known[name]
+        tokens_by_input = {"input_ids": ready.rows, "decoder_input_ids": ready.decoder_rows}
+        text_rows = None if name is None else tokens_by_input[name]
         return None if text_rows is None else list(text_rows)
     shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
     alone = len(recording.structure.stacks) == 1
