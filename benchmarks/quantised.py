@@ -172,7 +172,7 @@ def widths() -> None:
     rows: dict[str, list[str]] = {}
     for width in _WIDTHS:
         for name, part in _layers(width, BF16).items():
-            applied = linearity._applied(part, BF16)
+            applied = linearity._apply_to_vectors(part, BF16)
             assert applied is not None
             vectors, outputs = applied
             errors = linearity._errors(outputs)

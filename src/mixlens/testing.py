@@ -83,7 +83,7 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
     }
     require_same(name, whole, backwards, "in a batch of a different order")
     for side in ("left", "right"):
-        alone, padded = _padded(inputs, side)
+        alone, padded = _pad_texts(inputs, side)
         one, both = (
             measure_all_sites(name, lens.record(part), options) for part in (alone, padded)
         )
@@ -266,7 +266,7 @@ def _inputs(model: nn.Module) -> Inputs:
     return inputs
 
 
-def _padded(inputs: Inputs, side: str) -> tuple[Inputs, Inputs]:
+def _pad_texts(inputs: Inputs, side: str) -> tuple[Inputs, Inputs]:
     """Return the first six tokens of the first text, alone and padded in a batch of two texts."""
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in inputs.items()}

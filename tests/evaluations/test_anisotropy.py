@@ -63,7 +63,7 @@ def test_all_pairs_in_one_sum(name: str) -> None:
 def test_parts_add_up_to_the_block_output() -> None:
     case = random_case("bert", 6)
     site = case.recording.layers()[1].site()
-    for target, vectors in enumerate(anisotropy._transformed(site, np.arange(6), 6)):
+    for target, vectors in enumerate(anisotropy._transform_vectors(site, np.arange(6), 6)):
         assert torch.allclose(
             vectors.sum(0) + site.parts().constant[0, target], site.block_output[0, target]
         )

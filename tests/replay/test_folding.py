@@ -75,7 +75,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
     monkeypatch.setattr(jacobian, "fold", folded)
     monkeypatch.setattr(jacobian, "is_worth_folding", lambda step, tangents: path != "whole")
     if path in ("differentiated", "basis"):
-        monkeypatch.setattr(folding, "_written_out", _refused)
+        monkeypatch.setattr(folding, "_form_softmax_parts", _refused)
     if path == "basis":
         monkeypatch.setattr(folding, "find_mlp", lambda layer: None)
     if path == "banded":  # room for the matrices of one layer only
@@ -113,12 +113,12 @@ def _refused(step: Any, rest: Any) -> Any:
 
 def test_the_closed_forms_are_used_where_they_hold() -> None:
     for name, site, way in [
-        ("bert", "encoder", "_written_out"),
-        ("gpt2", "decoder", "_written_out"),
-        ("bart", "encoder", "_written_out"),
-        ("llama", "decoder", "_differentiated"),  # positions turn queries and keys
-        ("gemma2", "decoder", "_differentiated"),  # and scores are capped
-        ("bart", "cross", "_differentiated"),  # two attentions
+        ("bert", "encoder", "_form_softmax_parts"),
+        ("gpt2", "decoder", "_form_softmax_parts"),
+        ("bart", "encoder", "_form_softmax_parts"),
+        ("llama", "decoder", "_differentiate_parts"),  # positions turn queries and keys
+        ("gemma2", "decoder", "_differentiate_parts"),  # and scores are capped
+        ("bart", "cross", "_differentiate_parts"),  # two attentions
     ]:
         step = _step(name, site)
         assert _way(folding.fold(step, _derivative(step), size=64)) == way, name
@@ -152,7 +152,7 @@ def test_a_closed_form_goes_through_an_rms_norm_at_the_end_of_a_layer() -> None:
     step = LayerFunction(recorded.layers("encoder")[1], 0, of_states=False)
     whole = _derivative(step)
     made: Any = folding.fold(step, whole, size=7)
-    assert _way(made) == "_written_out"
+    assert _way(made) == "_form_softmax_parts"
     assert len(made.matrices) == 1
     torch.testing.assert_close(
         made(_primals(step), _noise(step)), whole(_primals(step), _noise(step)), atol=1e-11, rtol=0
@@ -199,7 +199,7 @@ def test_a_wrong_attention_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         "__call__",
         lambda self, tangents: 1.0001 * right(self, tangents),
     )
-    assert _way(folding.fold(step, whole, size=64)) == "_differentiated"
+    assert _way(folding.fold(step, whole, size=64)) == "_differentiate_parts"
 
 
 def test_wrong_matrices_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(
     try:
         recorded = Lens(model).record(models.inputs("bert", 6))
         step = LayerFunction(recorded.layers()[1], 0)
-        assert _way(folding.fold(step, _derivative(step), size=64)) == "_written_out"
+        assert _way(folding.fold(step, _derivative(step), size=64)) == "_form_softmax_parts"
     finally:
         torch.set_float32_matmul_precision(before)
 

@@ -252,7 +252,7 @@ class Answer:
             if kind == OWN_WORDS and word is None and not source_scores[places].any():
                 tokens = scores.values
                 if sentence is not None:
-                    own_part = _numbered(self.sentences, sentence, "sentence")
+                    own_part = _select_part(self.sentences, sentence, "sentence")
                     tokens = tokens[own_part.first : own_part.stop]
                 if tokens[:, places].any():  # a span that leaves its own words out
                     continue
@@ -377,7 +377,7 @@ class Answer:
         if sentence is not None and word is not None:
             raise InvalidInput("sentence and word are mutually exclusive. Pass one of them.")
         if sentence is not None:
-            _numbered(self.sentences, sentence, "sentence")
+            _select_part(self.sentences, sentence, "sentence")
             source_scores: np.ndarray = scores.parts[range(len(self.sentences))[sentence]]
             return source_scores
         if word is None:
@@ -393,7 +393,7 @@ class Answer:
                 )
             part = same[0]
         else:
-            part = _numbered(self.words, word, "word")
+            part = _select_part(self.words, word, "word")
         return scores.of_word(part.first, part.stop)
 
     def _passage_scores(
@@ -542,7 +542,7 @@ _KIND_ORDER = (
 )
 
 
-def _numbered(parts: Sequence[AnswerPart], number: Any, what: str) -> AnswerPart:
+def _select_part(parts: Sequence[AnswerPart], number: Any, what: str) -> AnswerPart:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidInput(f"{number!r} is not a {what} of the answer. Pass its number, from 0.")
     if not -len(parts) <= number < len(parts):

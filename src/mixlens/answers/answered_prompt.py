@@ -185,7 +185,9 @@ def find_passages(row: TokenRow, segments: By, mask: Sequence[bool] | None = Non
             by_name.setdefault(part.name, []).extend(range(part.start, part.stop))
     if not by_name:
         raise InvalidInput("The prompt has no named segments. Name at least one.")
-    return [Passage(name, _written(row, tokens), tuple(tokens)) for name, tokens in by_name.items()]
+    return [
+        Passage(name, _join_text(row, tokens), tuple(tokens)) for name, tokens in by_name.items()
+    ]
 
 
 def _inside_turns(row: TokenRow, kind: str) -> By:
@@ -211,7 +213,7 @@ def _inside_turns(row: TokenRow, kind: str) -> By:
     return spans
 
 
-def _written(row: TokenRow, tokens: Sequence[int]) -> str:
+def _join_text(row: TokenRow, tokens: Sequence[int]) -> str:
     if row.text is None or row.offsets is None:
         return " ".join(row.labels[place] for place in tokens)
     return row.text[row.offsets[tokens[0]][0] : row.offsets[tokens[-1]][1]].strip()
@@ -244,7 +246,7 @@ def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Pa
         if twice is not None:
             raise InvalidInput(f"Segments {twice!r} and {name!r} overlap. Shorten one of them.")
         owners.update(dict.fromkeys(tokens, name))
-        passages.append(Passage(name, _written(row, tokens), tokens))
+        passages.append(Passage(name, _join_text(row, tokens), tokens))
     if not passages:
         raise InvalidInput("The prompt has no named segments. Name at least one.")
     return sorted(passages, key=lambda passage: passage.tokens)

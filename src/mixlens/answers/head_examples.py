@@ -55,7 +55,7 @@ def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
     `generated:fact?count=100`.
     """
     if os.fspath(path).startswith("generated:"):
-        return [_generated(each) for each in generated_prompts.read(os.fspath(path))]
+        return [_convert_example(each) for each in generated_prompts.read(os.fspath(path))]
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
     return prompts
 
 
-def _generated(example: EvidencePrompt) -> FitPrompt:
+def _convert_example(example: EvidencePrompt) -> FitPrompt:
     spans = [(f"document {i}", *span) for i, span in enumerate(example.documents, 1)]
     return FitPrompt(example.name, example.text, example.answer, spans)
 

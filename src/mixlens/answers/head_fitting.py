@@ -79,12 +79,12 @@ def fit_weights(examples: Sequence[Sequence[HeadExample]], steps: int, seed: int
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=steps)
     chance = np.random.RandomState(seed)
     size = min(_BATCH, len(examples))
-    every = _stacked([target for targets in examples for target in targets])
+    every = _stack_targets([target for targets in examples for target in targets])
     with torch.enable_grad():
         for _ in range(steps):
             places = chance.choice(len(examples), size=size, replace=False)
             targets = [examples[place][chance.randint(len(examples[place]))] for place in places]
-            loss = pearson_loss(weights, *_stacked(targets)).mean()
+            loss = pearson_loss(weights, *_stack_targets(targets)).mean()
             (weights.grad,) = torch.autograd.grad(loss, weights)
             torch.nn.utils.clip_grad_norm_([weights], 1.0)
             optimiser.step()
@@ -94,7 +94,7 @@ def fit_weights(examples: Sequence[Sequence[HeadExample]], steps: int, seed: int
     return Fit(before.numpy(), learned.numpy(), float(pearson_loss(learned, *every).mean()))
 
 
-def _stacked(targets: Sequence[HeadExample]) -> tuple[Tensor, Tensor]:
+def _stack_targets(targets: Sequence[HeadExample]) -> tuple[Tensor, Tensor]:
     features = torch.from_numpy(np.stack([target.features for target in targets]))
     outputs = torch.from_numpy(np.stack([target.outputs for target in targets]))
     return features.double(), outputs.double()

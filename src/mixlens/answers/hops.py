@@ -219,15 +219,15 @@ def _recording_of(
     if isinstance(inputs, Recording):
         require_own(inputs, lens.model)
         return inputs
-    if not _listed(answer, "answer"):
+    if not _list_positions(answer, "answer"):
         raise InvalidInput(
             "The answer has no positions. Pass answer=[…], or a recording of lens.generate."
         )
-    positions = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
+    positions = [*_list_positions(answer, "answer"), *_list_positions(reasoning, "reasoning")]
     return lens.record(inputs, targets=positions)
 
 
-def _listed(positions: Any, what: str) -> list[int]:
+def _list_positions(positions: Any, what: str) -> list[int]:
     if positions is None or (hasattr(positions, "__len__") and len(positions) == 0):
         return []
     return whole_numbers(positions, what) or []
@@ -314,7 +314,7 @@ class _HopSpans:
 
 
 def _places(places: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
-    numbers = _listed(places, what)
+    numbers = _list_positions(places, what)
     try:
         return tuple(sorted(set(resolve_positions(numbers, count))))
     except IndexError:

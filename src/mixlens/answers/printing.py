@@ -42,15 +42,15 @@ def _passage(answer: Answer, number: int, passage: RankedPassage, width: int) ->
     passage_text = " ".join(passage.text.split())
     lines = [
         f"[{number}] {passage.document} ({passage.share:.0%} of the score of all documents)",
-        _indented(passage_text, width),
+        _indent(passage_text, width),
     ]
     words = _words_from(answer, passage.document)
     if words and len(answer.documents) > 1:
-        lines.append(_indented(f"Most for: {', '.join(words)}", width))
+        lines.append(_indent(f"Most for: {', '.join(words)}", width))
     return lines
 
 
-def _indented(text: str, width: int) -> str:
+def _indent(text: str, width: int) -> str:
     return textwrap.fill(text, width, initial_indent="    ", subsequent_indent="    ")
 
 

@@ -82,7 +82,7 @@ def read_prompt(
         )
     if isinstance(inputs, str) and not inputs.strip():
         raise EmptyInput("The prompt is empty. Pass a text or the messages of a chat.")
-    texts = _named_texts(documents)
+    texts = _name_texts(documents)
     template = processor if getattr(processor, "chat_template", None) else tokenizer
     has_template = getattr(tokenizer, "chat_template", None) is not None
     uses_template = isinstance(inputs, str) and chat_template and has_template
@@ -167,7 +167,7 @@ def _content(message: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _named_texts(documents: Any) -> dict[str, str]:
+def _name_texts(documents: Any) -> dict[str, str]:
     if documents is None:
         return {}
     if isinstance(documents, (str, bytes)) or not isinstance(documents, (Mapping, Sequence)):

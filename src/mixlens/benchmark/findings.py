@@ -158,7 +158,7 @@ def _column(
             errors.append(RowError("all together", measure, evaluation, _reason(error)))
             continue
         results[measure] = result
-        values[measure] = _aligned(result.per_example, sorted(observations), examples)
+        values[measure] = _align_examples(result.per_example, sorted(observations), examples)
     spec = evaluations()[evaluation]
     column = Column(
         evaluation=evaluation,
@@ -172,7 +172,7 @@ def _column(
     return column, errors
 
 
-def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
+def _align_examples(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
     """Return one number for each example, or NaN for an example without a result.
 
     The result has the same length for every measure, so that measures can be compared example by

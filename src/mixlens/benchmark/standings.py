@@ -116,7 +116,7 @@ def standings(
         [ranks_of(column.scores(measures, None))[0] for column in columns]
     )  # [evaluation, measure]
     mean = _mean(each, 0)
-    rank_draws = _drawn(columns, measures, seed)
+    rank_draws = _draw_ranks(columns, measures, seed)
     by_measure = {}
     counts = (~np.isnan(each)).sum(0)
     order = sorted(
@@ -142,7 +142,7 @@ def standings(
     return by_measure
 
 
-def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
+def _draw_ranks(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
     """Return the mean ranks [draw, measure] in bootstrap samples of the texts.
 
     Return None if there are too few texts to resample, or no evaluation uses them.

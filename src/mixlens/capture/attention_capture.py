@@ -56,7 +56,7 @@ _Interpret = Callable[[Any, Tensor, Tensor, bool], _Mask]
 """Takes a mask, the query, the key and whether the module is causal."""
 
 
-def _interpreted(
+def _interpret_once(
     interpret: _Interpret,
     mask: Any,
     query: Tensor,
@@ -141,7 +141,7 @@ def _attention(
         value = listener.values(value)
     is_causal = kwargs.get("is_causal")
     is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    mask = _interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
+    mask = _interpret_once(interpret, attention_mask, query, key, bool(is_causal), listener)
     with listening(None):  # the eager function is captured here, once
         output, weights = _eager_function(module)(
             module, query, key, value, mask.added, *args, **kwargs
@@ -166,7 +166,7 @@ _registration_lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def _registered() -> Iterator[None]:
+def _register_functions() -> Iterator[None]:
     """Register mixlens' attention and mask functions while any thread captures attention."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
@@ -198,7 +198,7 @@ def _registered() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _switched(module: nn.Module) -> Iterator[None]:
+def _switch_attention(module: nn.Module) -> Iterator[None]:
     """Select mixlens' attention function in the configs of a model or layer, until the context
     closes.
     """
@@ -226,8 +226,8 @@ def attention_captured(module: nn.Module, backend: str) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         if "interface" in backend:
-            stack.enter_context(_registered())
-            stack.enter_context(_switched(module))
+            stack.enter_context(_register_functions())
+            stack.enter_context(_switch_attention(module))
         stack.enter_context(plain_experts(module))
         if "trace" in backend:
             stack.enter_context(SoftmaxTrace(module))

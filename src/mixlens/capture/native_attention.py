@@ -215,7 +215,7 @@ def hidden_pairs(hide: Hide, backend: str) -> Iterator[None]:
     Raises `NothingVisible` if a target would see no source, and `UnsupportedModel` if the attention
     of the model does not accept a mask of token pairs.
     """
-    token = _hide.set(_numbered(hide))
+    token = _hide.set(_number_calls(hide))
     try:
         with (
             _handing_out(),
@@ -226,7 +226,7 @@ def hidden_pairs(hide: Hide, backend: str) -> Iterator[None]:
         _hide.reset(token)
 
 
-def _numbered(hide: Hide) -> HidePairs:
+def _number_calls(hide: Hide) -> HidePairs:
     numbers = itertools.count()
 
     def pairs(query: Tensor, key: Tensor) -> Tensor | None:

@@ -243,7 +243,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
     extended = any(arguments[name] is not None and arguments[name] is not False for name in _BEYOND)
     if owner is None or extended or arguments["query"].dim() != 3:
         return functional.multi_head_attention_forward(*args, **kwargs)
-    query, key, value = (tensor.transpose(0, 1) for tensor in _projected(arguments))
+    query, key, value = (tensor.transpose(0, 1) for tensor in _project(arguments))
     heads = arguments["num_heads"]
     query, key, value = (
         tensor.reshape(*tensor.shape[:2], heads, -1).transpose(1, 2)
@@ -262,7 +262,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
     return projected, weights.mean(1) if arguments["average_attn_weights"] else weights
 
 
-def _projected(arguments: dict[str, Any]) -> list[Tensor]:
+def _project(arguments: dict[str, Any]) -> list[Tensor]:
     """Return the projected queries, keys and values, each [tokens, batch, channel]."""
     if arguments["use_separate_proj_weight"]:
         maps = [arguments[f"{name}_proj_weight"] for name in "qkv"]

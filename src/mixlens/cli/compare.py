@@ -182,7 +182,7 @@ def compare(
     check_span(span)
     check_figure(figure, kind, _kinds)
     check_writable(html)
-    only, aggregate = _checked_names(measures), _checked_aggregate(layers)
+    only, aggregate = _check_names(measures), _check_aggregate(layers)
     explain = {"word": word, "label": label, "foil": foil}
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
@@ -227,7 +227,7 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
-def _checked_names(measures: list[str] | None) -> list[str] | None:
+def _check_names(measures: list[str] | None) -> list[str] | None:
     """Return the names of the measures, or None for all. Raise if one of them is unknown."""
     names = split_names(measures)
     for name in names or ():
@@ -235,7 +235,7 @@ def _checked_names(measures: list[str] | None) -> list[str] | None:
     return names
 
 
-def _checked_aggregate(layers: str | None) -> int | str:
+def _check_aggregate(layers: str | None) -> int | str:
     """Return how to aggregate layers: the name of an aggregation, or a layer number."""
     from mixlens.maps.one_row import AGGREGATES, DEFAULT_READING
 

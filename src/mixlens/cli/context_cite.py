@@ -145,12 +145,18 @@ def context_cite_command(
     context, marks, query = _with_question(context, marks, query)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     if method != "context_cite":
-        prompt, spans = _placed(lens, context, query, segments or marks or "sentences", template)
+        prompt, spans = _place_context(
+            lens, context, query, segments or marks or "sentences", template
+        )
         limits = {"max_passes": max_passes, "answer": answer, **options}
         if method == "knockout":
             _print_knockout(lens, prompt, spans, window, limits, as_json)
         else:
-            larger = None if within is None else _placed(lens, context, query, within, template)[1]
+            larger = (
+                None
+                if within is None
+                else _place_context(lens, context, query, within, template)[1]
+            )
             _print_removal(lens, prompt, spans, method, larger, limits, as_json)
         return
     options |= {} if template is None else {"template": template}
@@ -203,7 +209,7 @@ def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, 
     return before, documents, context[start:].strip()
 
 
-def _placed(
+def _place_context(
     lens: Lens, context: str, query: str, segments: str | Spans, template: str | None
 ) -> tuple[Any, Spans]:
     """Return the prompt for a context and a query, and the parts of the context.

@@ -155,7 +155,7 @@ def finetune(
         "seed": seed,
         "dtype": dtype,
     }
-    examples = _read(task, data, sample, seed)
+    examples = _read_data(task, data, sample, seed)
     if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
@@ -167,7 +167,7 @@ def finetune(
                 lens, examples, settings=_with(PROMPT, values), out=out, source=examples.origin
             )
     else:
-        held_out_examples = None if held_out is None else _read(task, held_out, None, seed)
+        held_out_examples = None if held_out is None else _read_data(task, held_out, None, seed)
         with heartbeat("fine-tuning"):
             trained = classifier_finetuned(
                 lens,
@@ -184,7 +184,7 @@ def finetune(
         _show(trained.report, out)
 
 
-def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:
+def _read_data(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:
     if data is None and task is not Kind.prompt:
         raise InvalidInput("classification needs --data. Pass a file with texts and labels.")
     return dataset_from(

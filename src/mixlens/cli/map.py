@@ -245,7 +245,7 @@ def map_command(
         options = measure_arguments(choice, own_options, lens, prompt)
         recording = prompt.record(lens, choice.site) if prompt.continues else None
         if recording is not None and not is_named:
-            choice = _supported(choice, recording)
+            choice = _choose_supported(choice, recording)
         if span is not None and choice.spec.explains_output:
             options |= answer_arguments(span, weights, target, recording)
         elif span is not None:
@@ -292,7 +292,7 @@ def _default_measure(aggregates: bool, answers: bool) -> tuple[str, str]:
     return DEFAULT_MEASURE, "the best measure for single layers on the leaderboard"
 
 
-def _supported(choice: MapChoice, recording: Recording) -> MapChoice:
+def _choose_supported(choice: MapChoice, recording: Recording) -> MapChoice:
     """Return the chosen measure, or a different default if the model does not support it."""
     from mixlens.answers.method_scores import default_method
     from mixlens.measures import refusal

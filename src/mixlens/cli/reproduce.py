@@ -132,7 +132,7 @@ def reproduce_command(
     if show_list:
         show_experiments(experiments(), as_json)
         return
-    selection = _chosen_experiments(wanted, everything)
+    selection = _choose_experiments(wanted, everything)
     batch = _Batch(
         lens=lens_from(model, device, dtype, trust_remote_code),
         data=data,
@@ -157,7 +157,7 @@ def reproduce_command(
         raise InvalidInput("No experiment could run on this model and data. The reasons are above.")
 
 
-def _chosen_experiments(requests: list[str] | None, everything: bool) -> list[str]:
+def _choose_experiments(requests: list[str] | None, everything: bool) -> list[str]:
     """Return the names of the requested experiments, without duplicates."""
     from mixlens.papers import names, papers, resolve_experiment
 

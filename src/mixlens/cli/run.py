@@ -272,7 +272,7 @@ def run_command(
     }
     start = partial(run_corpus, job, source, **how)
     place = path_of(out)
-    counts = (_logged if json_log else _with_bar)(start, place)
+    counts = (_log_run if json_log else _with_bar)(start, place)
     _show(counts, place, as_json)
     if counts.complete and not counts.texts:
         raise InvalidInput(
@@ -280,7 +280,7 @@ def run_command(
         )
 
 
-def _logged(start: Callable[..., Counts], out: AnyPath) -> Counts:
+def _log_run(start: Callable[..., Counts], out: AnyPath) -> Counts:
     def write(event: dict[str, Any]) -> None:
         print(json.dumps({"time": time.time(), **event}), file=sys.stderr, flush=True)
 

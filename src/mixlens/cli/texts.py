@@ -61,7 +61,7 @@ def read_input(
     if text_file is not None:
         content = read_text(text_file, "--text-file")
     else:
-        content = _decoded(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
+        content = _decode(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
     return content if target_text is None else (content, target_text)
 
 
@@ -78,12 +78,12 @@ def _names_file(text: str) -> bool:
 def read_text(path: Path, option: str) -> str:
     """Read the text file that was passed with an option."""
     try:
-        return _decoded(path.read_bytes(), str(path))
+        return _decode(path.read_bytes(), str(path))
     except OSError as error:
         raise InvalidInput(f"{option} {path}: {error.strerror or error}") from error
 
 
-def _decoded(content: bytes, origin: str) -> str:
+def _decode(content: bytes, origin: str) -> str:
     try:
         return content.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:

@@ -116,11 +116,11 @@ def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
         raise InvalidInput(
             f"{name} cannot be read ({error.strerror}). Write it with `mixlens fit-heads`."
         ) from None
-    return _loaded(name, time_changed)
+    return _load_file(name, time_changed)
 
 
 @functools.lru_cache(maxsize=8)
-def _loaded(name: str, time_changed: int) -> HeadWeights:
+def _load_file(name: str, time_changed: int) -> HeadWeights:
     """Read a file. `time_changed` is its modification time, so a changed file is read again."""
     from safetensors import SafetensorError, safe_open
 
@@ -130,14 +130,16 @@ def _loaded(name: str, time_changed: int) -> HeadWeights:
             if about.get("format") != _FORMAT or about.get("features") not in FEATURES:
                 raise ValueError("it is a different kind of file")
             weights, samples = file.get_tensor("weights"), file.get_tensor("samples")
-            return _checked(weights, about["features"], samples, parse_json(about["about"]))
+            return _check_weights(weights, about["features"], samples, parse_json(about["about"]))
     except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         raise InvalidInput(
             f"{name} does not hold head weights ({error}). Write it with `mixlens fit-heads`."
         ) from None
 
 
-def _checked(weights: np.ndarray, features: str, samples: np.ndarray, about: Any) -> HeadWeights:
+def _check_weights(
+    weights: np.ndarray, features: str, samples: np.ndarray, about: Any
+) -> HeadWeights:
     """Return the head weights, or raise `ValueError` if the arrays or the metadata are invalid."""
     if weights.ndim != 2 or samples.ndim != 2 or len(weights) != len(samples):
         raise ValueError(f"weights of shape {weights.shape}, samples of shape {samples.shape}")

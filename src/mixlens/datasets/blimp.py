@@ -32,7 +32,10 @@ def agreement(name: str, record: Mapping[str, Any], group: str) -> Agreement:
     for key in ("sentence_good", "sentence_bad"):
         if not isinstance(record.get(key), str) or not record[key].strip():
             raise InvalidInput(f"{key} is not a sentence")
-    text, bad = _written_out(record["sentence_good"]), _written_out(record["sentence_bad"])
+    text, bad = (
+        _expand_contractions(record["sentence_good"]),
+        _expand_contractions(record["sentence_bad"]),
+    )
     good_words, bad_words = list(_WORD.finditer(text)), list(_WORD.finditer(bad))
     different = [
         i
@@ -58,5 +61,5 @@ def agreement(name: str, record: Mapping[str, Any], group: str) -> Agreement:
     )
 
 
-def _written_out(sentence: str) -> str:
+def _expand_contractions(sentence: str) -> str:
     return _NOT.sub(lambda match: _IRREGULAR.get(match[1], f"{match[1]} not"), sentence.strip())

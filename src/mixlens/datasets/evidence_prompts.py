@@ -85,7 +85,7 @@ def _hotpot(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
         sentences = context[titles.index(title)][1]
         if number < len(sentences):  # some records name a sentence that is not there
             needles.append((titles.index(title), sentences[number].strip()))
-    return _joined(name, documents, needles, record["question"], record["answer"])
+    return _join_documents(name, documents, needles, record["question"], record["answer"])
 
 
 def _tracllm(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
@@ -98,7 +98,7 @@ def _tracllm(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
     for number, text in enumerate(documents):
         parts = (_common(text, injected.strip()) for injected in record["gt_important_texts"])
         needles += [(number, part) for part in dict.fromkeys(parts) if part]
-    return _joined(name, documents, needles, record["question"], record["answer"])
+    return _join_documents(name, documents, needles, record["question"], record["answer"])
 
 
 def _common(text: str, injected: str) -> str:
@@ -117,7 +117,7 @@ def _common(text: str, injected: str) -> str:
     return ""
 
 
-def _joined(
+def _join_documents(
     name: str,
     documents: Sequence[str],
     needles: Sequence[tuple[int, str]],
@@ -136,7 +136,7 @@ def _joined(
     ]
     text += f"Question: {question.strip()}\nAnswer:"
     evidence = sorted({number for number, _ in needles})
-    return _checked(name, text, spans, evidence, places, answer)
+    return _check_evidence(name, text, spans, evidence, places, answer)
 
 
 def _ruler(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
@@ -156,10 +156,10 @@ def _ruler(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
     pattern = re.compile("|".join(rf"(?<!\w){re.escape(output)}(?!\w)" for output in outputs))
     evidence = [place for place, span in enumerate(spans) if pattern.search(text[slice(*span)])]
     needles = [spans[place] for place in evidence]
-    return _checked(name, text, spans, evidence, needles, outputs[0])
+    return _check_evidence(name, text, spans, evidence, needles, outputs[0])
 
 
-def _checked(
+def _check_evidence(
     name: str,
     text: str,
     documents: Sequence[Span],

@@ -54,7 +54,7 @@ def _file(path: Path, kind: str | None) -> Rows:
     ):
         return linzen.read(path.with_suffix(".text"))
     if ending in LINKS or kind == "alignment":
-        return _aligned(path)
+        return _read_aligned(path)
     if ending in NOT_TEXT and kind != "text":
         raise InvalidInput(f"Unsupported format {ending!r} of {path}. Use .jsonl, .csv or .tsv.")
     if kind is None and _is_table(path):
@@ -70,7 +70,7 @@ def _folder(path: Path, kind: str | None) -> Rows:
         if file.suffix == ".text" and file.with_suffix(".gold").exists():
             return linzen.read(file)
     if kind == "alignment" or any(file.suffix in LINKS for file in files):
-        return _aligned(path)
+        return _read_aligned(path)
     for ending in (".jsonl", ".conllu"):
         matches = [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
         if matches:
@@ -112,7 +112,7 @@ def _is_table(path: Path) -> bool:
     return "\t" in first and tables.has_text(tables.header_of(first.split("\t")))
 
 
-def _aligned(path: Path) -> Rows:
+def _read_aligned(path: Path) -> Rows:
     from mixlens.datasets.alignments import read_alignments
 
     return read_alignments(path)

@@ -324,7 +324,7 @@ def _lengthen(
     draft: _Draft, words: _Words, tokens: int, count_tokens: Count, chance: random.Random
 ) -> None:
     """Lengthen the documents with neutral sentences, until the prompt has about `tokens` tokens."""
-    have = count_tokens(_joined(draft)[0])
+    have = count_tokens(_join_documents(draft)[0])
     number = 0
     while have < tokens:
         sentence = chance.choice(words.fillers)
@@ -334,7 +334,7 @@ def _lengthen(
         number += 1
 
 
-def _joined(draft: _Draft) -> tuple[str, list[Span]]:
+def _join_documents(draft: _Draft) -> tuple[str, list[Span]]:
     text, spans = "", list[Span]()
     for document in draft.documents:
         start = len(text)
@@ -345,7 +345,7 @@ def _joined(draft: _Draft) -> tuple[str, list[Span]]:
 
 
 def _evidence(draft: _Draft, name: str, task: str, language: str) -> EvidencePrompt:
-    text, spans = _joined(draft)
+    text, spans = _join_documents(draft)
     needles = []
     for document, sentence in draft.evidence:
         start = text.index(sentence, *spans[document])

@@ -61,19 +61,19 @@ def parse_hub_name(name: str) -> HubName:
 
 def read(name: str) -> Iterator[Example | Refused]:
     """Return the examples of one split."""
-    hub_name, table = _opened(name, streaming=False)
+    hub_name, table = _open_dataset(name, streaming=False)
     group = hub_name.config or hub_name.path.split("/")[-1]
     yield from _rows(table, f"{group}/{hub_name.split}", group)
 
 
 def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
     """Return an iterator over the records of one split, starting after the first `skip` records."""
-    table = _opened(name, streaming=True)[-1]
+    table = _open_dataset(name, streaming=True)[-1]
     with _reasons(name):
         yield from table.skip(skip) if skip else table
 
 
-def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
+def _open_dataset(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     """Return the parsed address, with a split, and the loaded data set."""
     hub_name = parse_hub_name(name)
     try:

@@ -175,7 +175,7 @@ def require_same_rows(shard: Shard, records: Sequence[Mapping[str, Any]] | None 
             file.seek(shard.start)
             digest = hashlib.sha256(file.read(shard.stop - shard.start)).hexdigest()[:16]
     else:
-        digest = _counted(shard.start, [repr(record) for record in records])["digest"]
+        digest = _describe_records(shard.start, [repr(record) for record in records])["digest"]
     if digest != shard.digest:
         raise InvalidInput(
             f"{shard.path} has changed since the run started (at line {shard.first_line}). "
@@ -189,18 +189,18 @@ def _cut_parquet(path: str, records: int) -> Iterator[dict[str, Any]]:
     for batch in stored.iter_batches(batch_size=records):
         for offset in range(0, len(batch), records):
             part = batch.slice(offset, records)
-            yield _counted(start, [repr(record) for record in part.to_pylist()])
+            yield _describe_records(start, [repr(record) for record in part.to_pylist()])
             start += len(part)
 
 
 def _cut_hub(name: str, records: int) -> Iterator[dict[str, Any]]:
     stream, start = iter(open_stream(name)), 0
     while part := [repr(record) for record in islice(stream, records)]:
-        yield _counted(start, part)
+        yield _describe_records(start, part)
         start += len(part)
 
 
-def _counted(start: int, records: list[str]) -> dict[str, Any]:
+def _describe_records(start: int, records: list[str]) -> dict[str, Any]:
     digest = hashlib.sha256("\0".join(records).encode("utf-8", "surrogatepass"))
     return {
         "start": start,

@@ -145,7 +145,7 @@ def _embeddings() -> Tensor:
     return features @ channels().T
 
 
-def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _stack_heads(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return query, key and value [heads * d_head, CHANNELS] and output [CHANNELS, heads * d_head]
     of all heads.
     """
@@ -213,7 +213,7 @@ def _fill_bert(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> No
     model.classifier.weight.copy_(weights["classifier"])
     for module, layer in zip(model.bert.encoder.layer, plan.layers, strict=True):
         attention = module.attention.self
-        query, key, value, output = _stacked(layer, plan.d_head)
+        query, key, value, output = _stack_heads(layer, plan.d_head)
         first, second = _perceptron(layer)
         for linear, weight in (
             (attention.query, query),
@@ -250,7 +250,7 @@ def _fill_gpt2(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> No
     model.transformer.wpe.weight[:TOKENS] = weights["place"].T
     model.classifier.weight.copy_(weights["classifier"])
     for module, layer in zip(model.transformer.h, plan.layers, strict=True):
-        query, key, value, output = _stacked(layer, plan.d_head)
+        query, key, value, output = _stack_heads(layer, plan.d_head)
         first, second = _perceptron(layer)
         for conv, weight in (
             (module.attn.c_attn, torch.cat([query, key, value])),

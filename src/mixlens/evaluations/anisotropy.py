@@ -66,7 +66,7 @@ def observe(
     for _, parts in request.sites(case.recording):
         for kind, vectors in zip(
             KINDS,
-            ([parts.block_output[0, :count]], _transformed(parts, target_places, sources)),
+            ([parts.block_output[0, :count]], _transform_vectors(parts, target_places, sources)),
             strict=True,
         ):
             total, number = 0.0, 0
@@ -78,7 +78,7 @@ def observe(
     return {key: np.stack(values) for key, values in sums.items()}
 
 
-def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
+def _transform_vectors(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
     """Yield the transformed vectors T_i(x_j) of each target, [source, d_model].
 
     In self-attention, the vector of the target itself includes the residual.

@@ -127,7 +127,7 @@ def conclude(
     """
     if not len(observations):
         return Result.of(SPEC, [])
-    masks = [_chosen(observation, special) for observation in observations]
+    masks = [_choose_tokens(observation, special) for observation in observations]
     self_scores = np.concatenate(
         [
             observation["own"][:, keep]
@@ -159,7 +159,7 @@ def conclude(
     return Result.of(SPEC, values, details=details)
 
 
-def _chosen(observation: dict[str, Any], special: bool) -> np.ndarray:
+def _choose_tokens(observation: dict[str, Any], special: bool) -> np.ndarray:
     kinds = np.asarray(observation["category"])
     return (
         np.ones(len(kinds), bool)

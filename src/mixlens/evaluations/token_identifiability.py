@@ -160,7 +160,7 @@ class _Found:
     passes: np.ndarray  # [fold, layer]
 
 
-def _measured(
+def _measure_probes(
     task: _Task, parts: Sequence[Split], probe: str, training: ProbeTraining, across: bool
 ) -> _Found:
     layers, counts = list(task.layers), task.counts
@@ -232,7 +232,7 @@ def conclude(
         seed,
     )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)
-    measured = _measured(
+    measured = _measure_probes(
         task, splits(len(order), folds, share), probe, training or ProbeTraining(seed=seed), across
     )
     hits, counts, sizes = (

@@ -117,7 +117,7 @@ def soft_alignment(
     if setting not in SETTINGS:
         raise InvalidInput(f"Unknown setting {setting!r}. Choose AWI or AWO.")
     if case not in _INPUTS:
-        _INPUTS[case] = word_inputs(case.lens, _aligned(case))
+        _INPUTS[case] = word_inputs(case.lens, _require_aligned(case))
     inputs = _INPUTS[case]
     sizes = np.abs(_scores(case, measure, inputs).astype(np.float64))
     if not np.isfinite(sizes).all():
@@ -154,7 +154,7 @@ def hard_alignments(
     ]
 
 
-def _aligned(case: Case) -> Aligned:
+def _require_aligned(case: Case) -> Aligned:
     if not isinstance(case.example, Aligned):
         raise InvalidInput(
             f"{case.example.kind} examples have no gold alignments. Use alignment data."
@@ -193,7 +193,7 @@ def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop"
     """Return the link counts of one sentence pair as `counts` [layer, 4], in the order of
     `COUNTS`.
     """
-    example = _aligned(case)
+    example = _require_aligned(case)
     links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
     return {
         "counts": [

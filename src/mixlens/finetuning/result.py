@@ -61,7 +61,7 @@ def finetune_and_evaluate(
     An interrupted run with the same `out` is resumed.
     """
     train, held_out = items
-    folder = None if out is None else _prepared_folder(Path(out))
+    folder = None if out is None else _prepare_folder(Path(out))
     run = checkpoint.fingerprint(model, train, held_out, settings)
     log(f"{len(train)} training examples, {len(held_out)} held out")
     before = evaluate(held_out, score_choices(model, held_out, task, settings))
@@ -96,7 +96,7 @@ def format_scores(scores: Mapping[str, Any]) -> str:
     )
 
 
-def _prepared_folder(folder: Path) -> Path:
+def _prepare_folder(folder: Path) -> Path:
     """Create the output folder if needed, and return it.
 
     Raise an error unless the folder is empty or contains an unfinished run.

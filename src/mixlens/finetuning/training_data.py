@@ -19,7 +19,7 @@ def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Ki
 
     If the number of texts is odd, the training half gets the additional text.
     """
-    return _parted(examples, lambda example: example.group or "", 0.5, seed)
+    return _split_groups(examples, lambda example: example.group or "", 0.5, seed)
 
 
 def portion(examples: Sequence[Labelled], seed: int = 0) -> tuple[list[Labelled], list[Labelled]]:
@@ -27,10 +27,10 @@ def portion(examples: Sequence[Labelled], seed: int = 0) -> tuple[list[Labelled]
 
     Return the training examples and the evaluation examples.
     """
-    return _parted(examples, lambda example: example.label, 0.1, seed)
+    return _split_groups(examples, lambda example: example.label, 0.1, seed)
 
 
-def _parted(
+def _split_groups(
     examples: Sequence[Kind], part_of: Callable[[Kind], str], share: float, seed: int
 ) -> tuple[list[Kind], list[Kind]]:
     """Split each group of examples in two.

@@ -84,7 +84,7 @@ def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:
     columns = _unmerged(maps.source_row) if has_sums(maps) else words.words(maps.source_row)
     targets_merge = words.words(maps.target_row)
     step = f"words(sources={sources}, targets={targets})"
-    return _merged(maps, columns, targets_merge, sources, targets, step)
+    return _merge_axes(maps, columns, targets_merge, sources, targets, step)
 
 
 def merge_spans(
@@ -101,7 +101,7 @@ def merge_spans(
         words.spans(maps.source_row, columns or ()),
         words.spans(maps.target_row, target_spans or ()),
     )
-    return _merged(maps, *merges, sources, targets, step)
+    return _merge_axes(maps, *merges, sources, targets, step)
 
 
 def _unmerged(row: TokenRow) -> Merge:
@@ -126,7 +126,7 @@ def _listed(spans: Sequence[Span] | None) -> list[list[int]] | None:
     return None if spans is None else [list(span) for span in spans]
 
 
-def _merged(
+def _merge_axes(
     maps: MixingMaps, columns: Merge, rows: Merge, sources: str, targets: str, step: str
 ) -> MixingMaps:
     scores = words.merge_groups(maps.scores, [range(a, b) for a, b in columns[0]], -1, sources)

@@ -99,7 +99,7 @@ def fit_probe(
         return (lambda states: states), 0
     if probe == "ridge":
         return _ridge(train, apart, metric), 0
-    return _trained(probe, train, apart, metric, training or ProbeTraining())
+    return _train_probe(probe, train, apart, metric, training or ProbeTraining())
 
 
 def _require(value: str, choices: tuple[str, ...], what: str) -> None:
@@ -150,7 +150,7 @@ def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
     return network
 
 
-def _trained(
+def _train_probe(
     probe: str, train: Pairs, apart: Pairs, metric: str, training: ProbeTraining
 ) -> tuple[Probe, int]:
     device = torch.device(training.device)

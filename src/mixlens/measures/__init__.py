@@ -198,7 +198,7 @@ def list_measures() -> dict[str, Spec]:
     >>> [name for name, spec in mixlens.list_measures().items() if spec.needs]
     ['learned_heads']
     """
-    return {name: _described(measure) for name, measure in MEASURES.entries().items()}
+    return {name: _describe_measure(measure) for name, measure in MEASURES.entries().items()}
 
 
 def ready_measures() -> dict[str, Spec]:
@@ -208,7 +208,7 @@ def ready_measures() -> dict[str, Spec]:
 
 def spec_of(name: str) -> Spec:
     """Return the spec of one measure."""
-    return _described(MEASURES.entry(name))
+    return _describe_measure(MEASURES.entry(name))
 
 
 def find_spec(name: str) -> Spec | None:
@@ -216,7 +216,7 @@ def find_spec(name: str) -> Spec | None:
     return spec_of(name) if name in MEASURES.names() else None
 
 
-def _described(measure: Measure) -> Spec:
+def _describe_measure(measure: Measure) -> Spec:
     return measure.SPEC.with_options(_options(measure))
 
 

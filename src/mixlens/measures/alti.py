@@ -118,7 +118,7 @@ def normalised_contributions(
         nothing = parts.vectors.channels.sum(nothing)
         lengths = targets.source_lengths
         contributions = _with_unseen(parts, contributions.clamp_min(0), nothing, lengths)
-    return _normalised(contributions, residual)
+    return _normalise_contributions(contributions, residual)
 
 
 def _last_visible(site: Attention, targets: Targets, sources: int) -> int:
@@ -158,7 +158,7 @@ def _contributions(
     return contributions, parts.vectors.channels.sum(residual)
 
 
-def _normalised(
+def _normalise_contributions(
     contributions: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     contributions, residual = contributions.clamp_min(0), residual.clamp_min(0)
@@ -191,8 +191,10 @@ def _weigh(parts: Decomposition, budget: int, *, variant: str = "paper") -> Mapp
 def _score(by_term: Mapping[str, Tensor], *, variant: str = "paper") -> LayerScores:
     contributions = by_term["sources"]
     if "residual" in by_term:
-        return _with_residual(*_normalised(contributions, by_term["residual"]))
-    return LayerScores(_normalised(contributions, torch.zeros_like(contributions[..., 0]))[0])
+        return _with_residual(*_normalise_contributions(contributions, by_term["residual"]))
+    return LayerScores(
+        _normalise_contributions(contributions, torch.zeros_like(contributions[..., 0]))[0]
+    )
 
 
 SPAN = SpanRule(split=_split, weigh=_weigh, score=_score, long="sum")

@@ -94,7 +94,7 @@ def score_model(
         before = output(model_output(recording, torch.tensor([text]), narrow), torch.tensor([text]))
         sizes[text] = before.abs().max()
         for places in split_chunks(torch.arange(count, device=hidden.device), size):
-            after = _blanked(recording, request, output, text, places, token)
+            after = _run_blanked(recording, request, output, text, places, token)
             values[text, places] = (before - after).to(values)
             sizes[text] = torch.maximum(sizes[text], after.abs().max().to(sizes))
     values = values if signed else values.abs()
@@ -107,7 +107,7 @@ def score_model(
     )
 
 
-def _blanked(
+def _run_blanked(
     recording: Recording,
     request: Request,
     output: Explained,

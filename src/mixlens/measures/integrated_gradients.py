@@ -244,7 +244,7 @@ def word_path(
     path, end = torch.cat(word_paths, 1), vectors[baseline]
     points = [vectors[path[0]]]
     for step in path[1:]:
-        points.append(_moved(vectors[step], end, points[-1], steps))
+        points.append(_move_into_range(vectors[step], end, points[-1], steps))
     points.append(end.expand_as(points[0]))
     return torch.stack(points[::-1])
 
@@ -262,7 +262,9 @@ def anchor_words(
         near = distances.topk(count, largest=False, sorted=True).indices
         start, anchor = vectors[now][:, None], vectors[near]
         if anchors == "greedy":
-            cost = torch.linalg.vector_norm(anchor - _moved(anchor, end, start, steps), dim=-1)
+            cost = torch.linalg.vector_norm(
+                anchor - _move_into_range(anchor, end, start, steps), dim=-1
+            )
         else:
             cost = -_between(anchor, end, start).sum(-1).to(vectors.dtype)
         is_used = (near[..., None] == torch.stack(path, -1)[:, None]).any(-1) | (near == baseline)
@@ -279,6 +281,6 @@ def _between(anchor: Tensor, end: Tensor, start: Tensor) -> Tensor:
     return (low <= anchor) & (anchor <= high)
 
 
-def _moved(anchor: Tensor, end: Tensor, start: Tensor, steps: int) -> Tensor:
+def _move_into_range(anchor: Tensor, end: Tensor, start: Tensor, steps: int) -> Tensor:
     """Return the anchor, with channels out of range replaced by a step towards `end`."""
     return torch.where(_between(anchor, end, start), anchor, start - (start - end) / steps)

@@ -64,7 +64,7 @@ def score_layer(
 
     `weights` is a file written by `mixlens fit-heads`.
     """
-    learned = _learned(weights)
+    learned = _load_learned(weights)
     features = _features(learned.features, layer, attention, targets)
     head_weights = learned.of_layer(layer.structure.number, layer.module, int(features.shape[1]))
     theta = features.new_tensor(head_weights)
@@ -72,7 +72,7 @@ def score_layer(
     return LayerScores(values if per_head else values.sum(1), facts=Facts(signed=True))
 
 
-def _learned(weights: Any) -> HeadWeights:
+def _load_learned(weights: Any) -> HeadWeights:
     if weights is None:
         raise InvalidInput(
             "learned_heads needs the weights of the heads. Pass weights=FILE, written by `mixlens"

@@ -159,7 +159,7 @@ def _rows_of(
     progress: Progress | None,
 ) -> _Rows:
     """Return the scores of each measure, or the reason for skipping it."""
-    results, shared = _Rows(), _shared(recording, choice, specs, arguments)
+    results, shared = _Rows(), _measure_shared(recording, choice, specs, arguments)
     kinds: set[type[BaseException]] = set()
     for number, (name, spec) in enumerate(specs.items()):
         measure_arguments = arguments[name]
@@ -169,8 +169,10 @@ def _rows_of(
             # the time of maps does not predict that of a few targets
             if budget is not None and not _by_rows(recording, spec, choice):
                 _require_time(name, spec, choice, measure_arguments, recording, budget)
-            maps = shared.get(name) or _measured(name, spec, choice, measure_arguments, recording)
-            rolled = _rolled_rows(name, spec, choice, measure_arguments, recording)
+            maps = shared.get(name) or _measure_target(
+                name, spec, choice, measure_arguments, recording
+            )
+            rolled = _roll_out_target(name, spec, choice, measure_arguments, recording)
             _add(results, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
             results.left_out[name] = without_subject(name, str(error))
@@ -183,7 +185,7 @@ def _rows_of(
     return results
 
 
-def _shared(
+def _measure_shared(
     recording: Recording,
     choice: TargetChoice,
     specs: Mapping[str, Spec],
@@ -232,7 +234,7 @@ def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
     return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
 
 
-def _measured(
+def _measure_target(
     name: str, spec: Spec, choice: TargetChoice, options: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     if choice.span and spec.explains_output and spec.gives == "maps":
@@ -252,7 +254,7 @@ def _measured(
     return maps
 
 
-def _rolled_rows(
+def _roll_out_target(
     name: str, spec: Spec, choice: TargetChoice, options: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
     """Return the target's scores, aggregated by rollout in single-target mode.
@@ -291,7 +293,7 @@ def _require_time(
         short_choice = TargetChoice(
             **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
         )
-        return _measured(name, spec, short_choice, {**options, **at}, short)
+        return _measure_target(name, spec, short_choice, {**options, **at}, short)
 
     seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
     if seconds > budget.seconds:

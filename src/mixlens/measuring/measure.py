@@ -146,7 +146,7 @@ def measure_batches(
     requests = {
         name: _with_span(
             name,
-            _checked_request(name, recording, site, layers, targets, per_head),
+            _check_request(name, recording, site, layers, targets, per_head),
             span,
             weights,
             options,
@@ -256,7 +256,7 @@ def why_not_cut(recording: Recording) -> str | None:
     if recording.is_kept:
         return recording.not_cut
     name = "attention"
-    request = _checked_request(name, recording, None, None, None, False)
+    request = _check_request(name, recording, None, None, None, False)
     try:
         with at_work({name: {}}, recording, request, None):
             _scores_of_layers({name: {}}, recording, request)
@@ -354,7 +354,7 @@ def at_work(
             raise
 
 
-def _checked_request(
+def _check_request(
     name: str,
     recording: Recording,
     site: str | None,

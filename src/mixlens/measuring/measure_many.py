@@ -90,7 +90,7 @@ def measure_inputs(
             if not isinstance(raw_inputs, Mapping):
                 raise
             raw_inputs = {key: as_tensor(key, value) for key, value in raw_inputs.items()}
-    texts, names, groups = _planned(lens, name, raw_inputs, batch_size)
+    texts, names, groups = _plan_batches(lens, name, raw_inputs, batch_size)
 
     def measure_group(places: list[int]) -> list[MixingMaps]:
         each = {**options, "weights": selection.get("weights")}
@@ -105,7 +105,7 @@ def measure_inputs(
     return _measure_groups(measure_group, groups, names, on_error)
 
 
-def _planned(
+def _plan_batches(
     lens: Lens, name: str, raw_inputs: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """Return the texts, their names, and the batches of text indices."""
@@ -153,7 +153,7 @@ def _measure_at_once(
 ) -> MixingMaps | list[MixingMaps]:
     # The model is checked once for both, and a GPU waits for the checks only once, at the end.
     with open_session(lens.model, restores=False), checks_wait():
-        recording, remaining = _recorded_for(lens, name, raw_inputs, selection)
+        recording, remaining = _record_for(lens, name, raw_inputs, selection)
         return measure(name, recording, **remaining)
 
 
@@ -170,7 +170,7 @@ def measure_batch(
     if device is not None:
         _require_device(device)
     with open_session(lens.model, restores=False), checks_wait():
-        recording, remaining = _recorded_for(lens, name, raw_inputs, {**selection, **options})
+        recording, remaining = _record_for(lens, name, raw_inputs, {**selection, **options})
         remaining_selection = {key: remaining[key] for key in selection}
         batch = measure_batches({name: options}, recording, **remaining_selection)[name]
     return batch if device is None else batch.to(device)
@@ -184,7 +184,7 @@ def _require_device(device: str | torch.device) -> None:
         raise InvalidInput(f"device={device!r}: {in_short(error)}") from error
 
 
-def _recorded_for(
+def _record_for(
     lens: Lens, name: str, raw_inputs: Any, selection: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
     """Record the inputs for a measure, and return the recording and the remaining arguments.

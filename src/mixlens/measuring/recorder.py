@@ -104,7 +104,7 @@ def record(
             options = (site, budget, list(measures), arguments)
             require_same(inputs=ready.tensors, targets=targets, options=options)
             if targets is None and arguments is not None:
-                targets = _explained_targets(model, ready, measures, arguments, budget)
+                targets = _find_explained_targets(model, ready, measures, arguments, budget)
                 if targets is not None:
                     measures, arguments = (), None
             estimate = _estimate(lens, ready, None if targets is None else 1, measures, arguments)
@@ -114,12 +114,12 @@ def record(
             with _refusal_explained(model, ready):
                 _require_independent_texts(model, ready, targets, measures)
                 if targets is None:
-                    recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
+                    recording = _record_as_probed(lens, ready, budget, measures, arguments)
                 else:
                     target_list = (
                         targets if isinstance(targets, EachText) else to_list(targets, "targets")
                     )
-                    recording = _recorded_targets(lens, ready, site, target_list or [], budget)
+                    recording = _record_targets(lens, ready, site, target_list or [], budget)
     left_out = recording.structure.left_out
     if left_out:  # NaN weights are not a kind of layer
         require_sound_weights(model)
@@ -138,7 +138,7 @@ def _ready(lens: Lens, raw_inputs: Any, session: ModelSession) -> Prepared:
     Some libraries permanently unpack or rearrange weights in the first run.
     """
     model = lens.model
-    ready = raw_inputs if isinstance(raw_inputs, Prepared) else _prepared(lens, raw_inputs)
+    ready = raw_inputs if isinstance(raw_inputs, Prepared) else _prepare(lens, raw_inputs)
 
     def run_once() -> None:
         if any(map(has_packed_weights, parts_of(model))):
@@ -155,7 +155,7 @@ def _ready(lens: Lens, raw_inputs: Any, session: ModelSession) -> Prepared:
 _first_run: Remembered[None] = Remembered()
 
 
-def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
+def _prepare(lens: Lens, raw_inputs: Any) -> Prepared:
     """Return the model inputs, with labels for the images in a text and the lengths of audio."""
     seconds = None
     if is_raw(raw_inputs):
@@ -170,7 +170,7 @@ def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
     return replace(ready, rows=rows)
 
 
-def _explained_targets(
+def _find_explained_targets(
     model: nn.Module,
     ready: Prepared,
     measures: Sequence[str],
@@ -235,7 +235,7 @@ def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
     return None
 
 
-def _recorded_targets(
+def _record_targets(
     lens: Lens,
     ready: Prepared,
     site: str | None,
@@ -306,7 +306,7 @@ def structure_of_targets(
     return alone or (model_structure(model, inputs), None)
 
 
-def _recorded_as_probed(
+def _record_as_probed(
     lens: Lens,
     ready: Prepared,
     budget: int,
@@ -322,15 +322,15 @@ def _recorded_as_probed(
     options = arguments if any(spec.explains_output for spec in specs) else None
     structure = model_structure(lens.model, ready.tensors)
     try:
-        return _recorded(lens, structure, ready, budget, specs, options)
+        return _record_layers(lens, structure, ready, budget, specs, options)
     except StructureDiffers:
         if structure.whole or not may_be_whole(ready.tensors):
             raise
     structure = model_structure(lens.model, ready.tensors, whole=True)
-    return _recorded(lens, structure, ready, budget, specs, options)
+    return _record_layers(lens, structure, ready, budget, specs, options)
 
 
-def _recorded(
+def _record_layers(
     lens: Lens,
     structure: ModelStructure,
     ready: Prepared,

@@ -66,21 +66,21 @@ def estimated_seconds(
     The estimate is only precise enough to tell whether it exceeds `budget`.
     """
     run(shorter(SHORTEST))  # includes work that is done only once
-    times = [_timed(run, shorter(SHORTEST))]
+    times = [_time_run(run, shorter(SHORTEST))]
     most = times[0] * math.pow(length / SHORTEST, _STEEPEST)
     if most <= budget:
         return most
     size, power = SHORTEST, _STEEPEST
     while 2 * size < length:
         size *= 2
-        times.append(_timed(run, shorter(size)))
-        most, least = (_grown(times, size, length, p) for p in (_STEEPEST, _FLATTEST))
+        times.append(_time_run(run, shorter(size)))
+        most, least = (_extrapolate(times, size, length, p) for p in (_STEEPEST, _FLATTEST))
         power = _power(times)
         if most <= budget or least > budget:
             break
         if len(times) > 2 and times[-1] > budget / 10:
             break
-    return _grown(times, size, length, power)
+    return _extrapolate(times, size, length, power)
 
 
 def _power(times: list[float]) -> float:
@@ -93,7 +93,7 @@ def _power(times: list[float]) -> float:
     return min(max(math.log2(ratio), _FLATTEST), _STEEPEST)
 
 
-def _grown(times: list[float], size: int, length: int, power: float) -> float:
+def _extrapolate(times: list[float], size: int, length: int, power: float) -> float:
     """Extrapolate the last measured time to the whole text with this growth exponent."""
     if len(times) < 2:
         return times[-1] * math.pow(length / size, power)
@@ -101,7 +101,7 @@ def _grown(times: list[float], size: int, length: int, power: float) -> float:
     return times[-1] + step * (math.pow(length / size, power) - 1)
 
 
-def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
+def _time_run(run: Callable[[Recording], object], recording: Recording) -> float:
     """Return the faster of two runs, in seconds.
 
     The smaller of wall time and CPU time counts, because wall time is unreliable on a busy machine.

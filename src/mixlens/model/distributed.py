@@ -43,12 +43,12 @@ _current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
 
 def require_measurable(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if mixlens does not support how a model is spread over processes."""
-    spread = _refused(model) if "torch.distributed" in sys.modules else None
+    spread = _explain_refusal(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
         raise UnsupportedModel(f"{type(model).__name__} is distributed with {spread}. {_INSTEAD}")
 
 
-def _refused(model: nn.Module) -> str | None:
+def _explain_refusal(model: nn.Module) -> str | None:
     """Return how a model is spread over processes, or None if mixlens can measure the model."""
     parts = parts_of(model)
     stages = (vars(part).get("_pp_stage") for part in parts)
@@ -103,7 +103,7 @@ def processes_of(model: nn.Module) -> Processes | None:
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return None
     weight: Any = next(filter(is_spread, tensors_of(model, buffers=False)), None)
-    if weight is None or _refused(model) is not None:
+    if weight is None or _explain_refusal(model) is not None:
         return None
     shard = plain_shard(weight)
     return _processes(weight.device_mesh if shard is None else shard.mesh)

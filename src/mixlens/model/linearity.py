@@ -73,7 +73,7 @@ def _dtypes(model: nn.Module) -> list[torch.dtype]:
 
 
 def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
-    applied = next(filter(None, (_applied(part, dtype) for dtype in dtypes)), None)
+    applied = next(filter(None, (_apply_to_vectors(part, dtype) for dtype in dtypes)), None)
     if applied is None:  # it takes other arguments, so it is not a linear layer
         _require_weight(path, part)
         return
@@ -112,7 +112,7 @@ def require_gradients(model: nn.Module) -> None:
     dtypes = _dtypes(model)
     for path, part in model.named_modules():
         if _computes_its_own_way(part) and has_packed_weights(part):
-            vectors = next(filter(None, (_applied(part, dtype) for dtype in dtypes)))[0]
+            vectors = next(filter(None, (_apply_to_vectors(part, dtype) for dtype in dtypes)))[0]
             if not _passes_gradient(part, vectors[0]):
                 raise UnsupportedModel(
                     f"gradients cannot pass through `{path}` ({type(part).__name__}): the kernel of"
@@ -149,7 +149,7 @@ def _require_weight(path: str, part: nn.Module) -> None:
         )
 
 
-def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+def _apply_to_vectors(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
     """Return test vectors and the module's outputs for these vectors, or None if the module does
     not accept them as input.
     """

@@ -55,7 +55,7 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
 def _changed_setting(recorded: ModelState, now: ModelState) -> str:
     for old, new in itertools.zip_longest(recorded.settings, now.settings, fillvalue=()):
         for name in sorted({pair[0] for pair in {*old} ^ {*new}}):
-            values = [_thawed(dict(side).get(name)) for side in (new, old)]
+            values = [_thaw(dict(side).get(name)) for side in (new, old)]
             public = name.strip("_").removesuffix("_internal")
             return "config.{} is {!r} and was {!r}".format(public, *values)
     return "modules have different configs"
@@ -81,7 +81,7 @@ def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerpri
         return None
     place, name = changed[0]
     path = f"{_paths(model)[place]}.{name}".lstrip(".")
-    return f"`{path}` is {_thawed(new.get(changed[0]))!r} and was {_thawed(old.get(changed[0]))!r}"
+    return f"`{path}` is {_thaw(new.get(changed[0]))!r} and was {_thaw(old.get(changed[0]))!r}"
 
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
@@ -91,7 +91,7 @@ def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
     return {key: value for key, value in pairs if value is not None and key[1] not in MARKS}
 
 
-def _thawed(value: Any) -> Any:
+def _thaw(value: Any) -> Any:
     """Return a stored attribute value in its original form. Fingerprints store a container as a
     tuple of its class and its items.
     """
@@ -99,8 +99,8 @@ def _thawed(value: Any) -> Any:
         return value
     kind, *inside = value
     if kind is dict:
-        return {name: _thawed(each) for name, each in inside}
-    return kind(map(_thawed, inside))
+        return {name: _thaw(each) for name, each in inside}
+    return kind(map(_thaw, inside))
 
 
 def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
         place = _first_difference(before.layouts, numbers.layouts)
         if len(before.layouts) != len(numbers.layouts):
             yield f"{type(model).__name__} has new parameters or buffers"
-        old, new = (_described(each.layouts[place]) for each in (before, numbers))
+        old, new = (_describe_layout(each.layouts[place]) for each in (before, numbers))
         yield f"`{_tensor_names(model)[place]}` is {new} and was {old}"
     tensors_before = [reference() for reference in recorded.weights]
     present = [reference() for reference in now.weights]
@@ -128,7 +128,7 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
         )
 
 
-def _described(layout: tuple[Any, ...]) -> str:
+def _describe_layout(layout: tuple[Any, ...]) -> str:
     dtype, device, shape = layout
     return f"{str(dtype).removeprefix('torch.')} {list(shape)} on {device}"
 

@@ -172,7 +172,7 @@ class Processes:
         texts = self._exchange(_ENDED + how)
         if len(set(texts)) > 1:
             self._out_of_step = not any(_WELL in text for text in texts)
-            self._fail(_described(texts))
+            self._fail(_describe_texts(texts))
 
     def _fail(self, message: str) -> None:
         self._failure = ProcessesDiffer(message)
@@ -198,7 +198,7 @@ class Processes:
             raise self._failure from error
         texts = [value.decode() for value in store.multi_get(keys)]
         if text.startswith(_AT_WORK) and any(each.startswith(_ENDED) for each in texts):
-            self._fail(_described(texts))
+            self._fail(_describe_texts(texts))
         return texts
 
     def _post(self, text: str) -> None:
@@ -227,7 +227,7 @@ class Processes:
             backend._set_default_timeout(before)
 
 
-def _described(texts: Sequence[str]) -> str:
+def _describe_texts(texts: Sequence[str]) -> str:
     ways = [
         text.removeprefix(_ENDED) if text.startswith(_ENDED) else "still at work" for text in texts
     ]

@@ -55,7 +55,7 @@ class Memory:
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
         """Return the answer to a question about a text, from the cache if possible."""
-        key = (_named(question), *_key_of(case))
+        key = (_cache_key(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]
         answer = question(case)
@@ -74,12 +74,14 @@ def _key_of(case: Case) -> tuple[Any, ...]:
 def label_of(question: Callable[..., Any]) -> str:
     """Return a label that identifies a question in every process."""
     if isinstance(question, partial):
-        keywords = {name: _shown(value) for name, value in sorted(question.keywords.items())}
-        return f"{label_of(question.func)} {[*map(_shown, question.args)]} {keywords}"
+        keywords = {
+            name: _format_argument(value) for name, value in sorted(question.keywords.items())
+        }
+        return f"{label_of(question.func)} {[*map(_format_argument, question.args)]} {keywords}"
     return f"{question.__module__}.{question.__qualname__}"
 
 
-def _shown(value: Any) -> str:
+def _format_argument(value: Any) -> str:
     """Format an argument for the label of a question.
 
     A lens is shown as its class name, because the settings of the run already identify the model.
@@ -87,14 +89,14 @@ def _shown(value: Any) -> str:
     return type(value).__name__ if hasattr(value, "model") else repr(value)
 
 
-def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
+def _cache_key(question: Callable[..., Any]) -> tuple[Any, ...]:
     """Return the cache key of a question: its function and all arguments."""
     if isinstance(question, partial):
         keywords = tuple(
             (name, _key(value))
             for name, value in sorted(question.keywords.items(), key=lambda item: item[0])
         )
-        return (*_named(question.func), question.args, keywords)
+        return (*_cache_key(question.func), question.args, keywords)
     return (question,)
 
 

@@ -215,7 +215,7 @@ def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]
     ]
 
 
-def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
+def _batch_texts(model: nn.Module, texts: Sequence[Text]) -> Text:
     """Return a batch that contains each text several times."""
     batch: Text = {}
     for name in texts[0]:
@@ -261,7 +261,7 @@ def _compare(
             failure = failure or error
             continue
         try:
-            batched = _answers(model, structure, _batched(model, texts), output)
+            batched = _answers(model, structure, _batch_texts(model, texts), output)
         except Exception as error:  # a classifier without a padding token takes one at a time
             raise_if_out_of_memory(error)
             return _BatchCheck(float("inf"), _describe(error))

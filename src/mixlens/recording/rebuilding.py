@@ -166,12 +166,12 @@ def _projection(
     affine = weight.matrix, bias
     errors: dict[str, Tensor] = {}
     if is_single_target:
-        projected, checks = _projected_rows(path, weight, bias, internals, stream)
+        projected, checks = _project_targets(path, weight, bias, internals, stream)
     elif internals.attention.output.dtype == stream.dtype and gate is None:
-        projected, checks = _seen_projection(path, weights, values, affine, internals, stream)
+        projected, checks = _check_projection(path, weights, values, affine, internals, stream)
     else:
         checks = {}
-        projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
+        projected, errors = _project(path, weights, values, affine, gate, internals, stream)
     projection = Projection(
         heads=structure.heads,
         own=weight,
@@ -258,7 +258,7 @@ def _require_rounding(
         require_small(part_errors, bar, functools.partial(failure, part))
 
 
-def _projected_rows(
+def _project_targets(
     path: str, weight: OutputWeight, bias: Tensor, internals: Internals, stream: Tensor
 ) -> tuple[Tensor, dict[str, _Check]]:
     """Return the output of the projection in single-target mode, where attention weights were
@@ -281,7 +281,7 @@ def _projected_rows(
     return (captured if output.dtype == stream.dtype else remade), checks
 
 
-def _seen_projection(
+def _check_projection(
     path: str,
     weights: Tensor,
     values: Tensor,
@@ -301,7 +301,7 @@ def _seen_projection(
     }
 
 
-def _projected(
+def _project(
     path: str,
     weights: Tensor,
     values: Tensor,

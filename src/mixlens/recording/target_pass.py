@@ -254,7 +254,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
         )
     layers = LayerCut(recording, request)
     with torch.no_grad():
-        calls = _entered(recording, layers)
+        calls = _run_stack(recording, layers)
         while calls:
             index, call = len(calls) - 1, calls.pop()
             needed = blocks(index)
@@ -337,7 +337,7 @@ class LayerCut:
         )
 
 
-def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
+def _run_stack(recording: Recording, layers: LayerCut) -> list[LayerCall]:
     """Run the stack, and return the call of each layer. Outputs are dropped to save memory."""
     paths = [layer.path for layer in layers.stack.layers]
 

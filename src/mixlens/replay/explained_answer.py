@@ -137,8 +137,8 @@ def explained_answer(
         of=of,
         names=tuple(part.name for part in parts),
         link=None,
-        places=_padded([part.positions for part in parts], most, logits.device),
-        ids=_padded([part.ids for part in parts], most, logits.device),
+        places=_pad_lists([part.positions for part in parts], most, logits.device),
+        ids=_pad_lists([part.ids for part in parts], most, logits.device),
         weights=torch.stack([nn.functional.pad(w, (0, most - len(w))) for w in text_weights]),
         prompts=tuple(part.prompt for part in parts),
     )
@@ -266,7 +266,7 @@ def _weights_by_text(weights: Any, texts: int) -> list[Any]:
     return entries if nested else [entries] * texts
 
 
-def _padded(lists: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
+def _pad_lists(lists: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
     """Pad each list with its first entry to the length `most`."""
     return torch.tensor(
         [[*numbers, *[numbers[0]] * (most - len(numbers))] for numbers in lists], device=device

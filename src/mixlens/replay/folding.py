@@ -103,7 +103,7 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     """
     if not isinstance(step, LayerFunction):
         return None
-    folded = _folded(step, push, size)
+    folded = _fold_layer(step, push, size)
     if folded is None:
         note_fallback(
             step.layer,
@@ -113,7 +113,7 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     return folded
 
 
-def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
+def _fold_layer(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
     primals = (step.point,) if step.states is None else (step.point, step.states)
     generator = torch.Generator().manual_seed(1)
     noise = tuple(
@@ -124,7 +124,7 @@ def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
         # Computed once, in full precision, because comparisons need the digits.
         with torch.no_grad(), matmul_precision("float32"):
             matrices, expected = _matrices_of(step, after_attention, size), push(primals, noise)
-            for parts in (_written_out, _differentiated):
+            for parts in (_form_softmax_parts, _differentiate_parts):
                 layer = _agreeing(parts, step, after_attention, matrices, primals, noise, expected)
                 if layer is not None:
                     return layer
@@ -153,7 +153,7 @@ def _agreeing(
         return None
 
 
-def _written_out(step: LayerFunction, after_attention: AfterAttention) -> Parts:
+def _form_softmax_parts(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     """Return a function that pushes tangents through plain softmax attention in closed form."""
     if len(after_attention.sites) > 1 or step.states is not None:
         raise ValueError("The closed form supports only one self-attention per layer.")
@@ -161,7 +161,7 @@ def _written_out(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     slopes, structure, is_joined = (
         AttentionSlopes(step, site),
         site.structure,
-        _joined(site.structure),
+        _is_joined_sum(site.structure),
     )
     output = structure.scale_branch(slopes.output) if is_joined else slopes.output
 
@@ -179,12 +179,12 @@ def _written_out(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     return parts
 
 
-def _differentiated(step: LayerFunction, after_attention: AfterAttention) -> Parts:
+def _differentiate_parts(step: LayerFunction, after_attention: AfterAttention) -> Parts:
     """Return a function that pushes tangents through any attention, with the forward derivative of
     the layer's own code.
     """
     attention, site = attention_outputs(step), step.layer.structure.sites[0]
-    is_joined = _joined(site)
+    is_joined = _is_joined_sum(site)
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
         first, *more_tangents = push_tangents(attention, primals, tangents)
@@ -204,7 +204,7 @@ def _matrices_of(
     slopes = _slopes(step, after_attention, point) if _one_sum(step) else None
     if slopes is not None:
         return (slopes.matrices(),)
-    is_joined = _joined(first)
+    is_joined = _is_joined_sum(first)
     matrices = [
         _by_basis(after_attention, point, number, size)
         for number in range(len(point))
@@ -215,7 +215,7 @@ def _matrices_of(
     return tuple(matrices)
 
 
-def _joined(site: AttentionStructure) -> bool:
+def _is_joined_sum(site: AttentionStructure) -> bool:
     return (
         not site.parallel
         and not site.branch
@@ -225,12 +225,12 @@ def _joined(site: AttentionStructure) -> bool:
 
 
 def _one_sum(step: LayerFunction) -> bool:
-    return len(step.layer.structure.sites) == 1 and _joined(step.layer.structure.sites[0])
+    return len(step.layer.structure.sites) == 1 and _is_joined_sum(step.layer.structure.sites[0])
 
 
 def _matrices(step: LayerFunction) -> int:
     sites = step.layer.structure.sites
-    return 1 + len(sites) - _joined(sites[0])
+    return 1 + len(sites) - _is_joined_sum(sites[0])
 
 
 def _slopes(

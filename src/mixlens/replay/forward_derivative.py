@@ -71,7 +71,7 @@ def _agreeing(step: Step) -> Push | None:
         for primal in primals
     ]
     try:
-        value, pulled = _pulled(step, primals, generator)
+        value, pulled = _pull_back(step, primals, generator)
     except Exception:  # without a reverse derivative to compare with, none is used
         return None
     expected = sum(
@@ -92,7 +92,7 @@ def _agreeing(step: Step) -> Push | None:
     return None
 
 
-def _pulled(
+def _pull_back(
     step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return a random cotangent, and the corresponding vector-Jacobian product of the layer."""

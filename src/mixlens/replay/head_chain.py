@@ -62,7 +62,7 @@ def head_chain(
     logits per text.
     """
     chain = _known.of(
-        recording.model, likeness(recording.inputs), lambda: _discovered_chain(recording)
+        recording.model, likeness(recording.inputs), lambda: _discover_chain(recording)
     )
     if chain is None:
         raise UnsupportedModel(
@@ -140,7 +140,7 @@ def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Pr
 Call = tuple[str, nn.Module, Tensor]
 
 
-def _discovered_chain(recording: Recording) -> _Chain | None:
+def _discover_chain(recording: Recording) -> _Chain | None:
     inputs = recording.inputs
     if is_plain_text(inputs):
         inputs = short_probe(inputs, recording.model).inputs
@@ -219,8 +219,8 @@ class _ChainSearch:
             return ()
         factor = float((state @ end) / (state @ state))
         for link in (
-            Activation(functools.partial(_multiplied, factor=factor)),
-            Activation(functools.partial(_capped, cap=_cap(state, end))),
+            Activation(functools.partial(_multiply, factor=factor)),
+            Activation(functools.partial(_cap_logits, cap=_cap(state, end))),
         ):
             if self._same(link.function(state), end):
                 return (link,)
@@ -256,11 +256,11 @@ class _ChainSearch:
         return one.shape == other.shape and difference(one[None], other[None]) <= bar
 
 
-def _multiplied(state: Tensor, *, factor: float) -> Tensor:
+def _multiply(state: Tensor, *, factor: float) -> Tensor:
     return factor * state
 
 
-def _capped(state: Tensor, *, cap: float) -> Tensor:
+def _cap_logits(state: Tensor, *, cap: float) -> Tensor:
     return cap * torch.tanh(state / cap)
 
 

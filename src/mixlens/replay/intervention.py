@@ -237,7 +237,7 @@ def find_ids_read(recording: Recording) -> dict[str, str | None]:
     sites = {site.stack.name: name for name, site in structure.sites.items()}
 
     def is_read(stack: str, name: str) -> bool:
-        edits = {name: _moved(tensors[name])}
+        edits = {name: _permute_ids(tensors[name])}
         try:
             hidden = layer_input(recording, sites[stack], 0, edits)
         except (RuntimeError, ValueError, IndexError) as error:
@@ -256,7 +256,7 @@ def find_ids_read(recording: Recording) -> dict[str, str | None]:
     }
 
 
-def _moved(ids: Tensor) -> Tensor:
+def _permute_ids(ids: Tensor) -> Tensor:
     """Return other token ids, if possible the same ones in a different order."""
     moved = ids.roll(1, -1)
     return moved if not torch.equal(moved, ids) else torch.where(ids > 0, ids - 1, ids + 1)

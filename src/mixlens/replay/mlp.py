@@ -145,7 +145,7 @@ _modules: Remembered[_MlpModules | None] = Remembered()
 
 
 def _modules_of(layer: Layer) -> _MlpModules | None:
-    paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
+    paths = _known.of(layer.model, layer.signature, lambda: _discover_paths(layer.whole))
     if paths is None:
         return None
     first, second = tuple(map(layer.submodule, paths.first)), layer.submodule(paths.second)
@@ -170,7 +170,7 @@ class _ModuleCall:
 
 
 @torch.no_grad()
-def _discovered_paths(layer: Layer) -> _Paths | None:
+def _discover_paths(layer: Layer) -> _Paths | None:
     structure, site = layer.structure.feed_forward, layer.structure.sites[-1]
     if (
         structure is None
@@ -216,13 +216,15 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
             continue
         if second in firsts or affine_map(second.module, int(second.input.shape[-1]), z) is None:
             continue
-        explanation = _explained(second.input, firsts)
+        explanation = _explain_hidden(second.input, firsts)
         if explanation is not None:
             return _Paths(norm_path, explanation[0], second.path, explanation[1], after)
     return None
 
 
-def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
+def _explain_hidden(
+    hidden: Tensor, firsts: list[_ModuleCall]
+) -> tuple[tuple[str, ...], str] | None:
     """Return the paths of the modules and the name of the activation that compute `hidden`, or None
     if no combination matches.
 

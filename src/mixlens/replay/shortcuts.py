@@ -37,7 +37,7 @@ class Shortcut:
 
     def pack(self, states: Tensor) -> Any:
         """Return the submodule's output with `states` in place of the original tensor."""
-        return _filled(self.packing, states if self.dims == 3 else states[0])
+        return _fill(self.packing, states if self.dims == 3 else states[0])
 
 
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
@@ -57,13 +57,13 @@ def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
         residual = structure.residual(layer.module, stream)
         levels = structure.levels(layer.module, residual, projected.reshape(residual.shape))
         around = [event for event in during if event.path in core.inside]
-        recognised = (_recognised(event, levels) for event in around)  # the outermost first
+        recognised = (_recognise(event, levels) for event in around)  # the outermost first
         shortcuts.append(next((one for one in recognised if one is not None), None))
         stream = levels["block"]
     return shortcuts
 
 
-def _recognised(event: Event, levels: dict[str, Tensor]) -> Shortcut | None:
+def _recognise(event: Event, levels: dict[str, Tensor]) -> Shortcut | None:
     tensor = event.output
     if tensor is None or event.dims not in (2, 3):
         return None
@@ -74,11 +74,11 @@ def _recognised(event: Event, levels: dict[str, Tensor]) -> Shortcut | None:
     return None
 
 
-def _filled(packing: Any, states: Tensor) -> Any:
+def _fill(packing: Any, states: Tensor) -> Any:
     if packing is HERE:
         return states
     if isinstance(packing, tuple):
-        return tuple(_filled(item, states) if i == 0 else item for i, item in enumerate(packing))
+        return tuple(_fill(item, states) if i == 0 else item for i, item in enumerate(packing))
     return packing
 
 
@@ -90,7 +90,7 @@ def answered_run(
 ) -> Float[Tensor, "row d_model"]:
     """Run the layer on tokens while the submodules around its attention return known outputs."""
     args, kwargs = layer.arguments(text)
-    with _answering(layer.module, outputs_by_path), _looped_experts(layer.module):
+    with _answering(layer.module, outputs_by_path), _loop_experts(layer.module):
         return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
 
 
@@ -116,7 +116,7 @@ def _answering(module: nn.Module, outputs: dict[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _looped_experts(module: nn.Module) -> Iterator[None]:
+def _loop_experts(module: nn.Module) -> Iterator[None]:
     """Run the experts of a mixture one after the other while the context is open.
 
     Other implementations copy the expert weights for every token, which takes too much memory for

@@ -61,7 +61,7 @@ def _columns(layer: Layer, site: Attention) -> _ValueColumns:
     return _known.of(
         layer.submodule(""),
         (site.structure.kind, layer.has_one_token),
-        lambda: _discovered_columns(layer, site),
+        lambda: _discover_columns(layer, site),
     )
 
 
@@ -83,7 +83,7 @@ def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | 
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
-def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
+def _discover_columns(layer: Layer, site: Attention) -> _ValueColumns:
     """Find the affine module that computes the values.
 
     The layer runs on noise, because on a real text, columns with different weights may produce
@@ -119,14 +119,14 @@ def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(module_input.to(weight) @ weight + bias, columns) <= same_bar(columns):
-            return _ValueColumns(event.path, int(module_input.shape[-1]), _sliced(nearest))
+            return _ValueColumns(event.path, int(module_input.shape[-1]), _as_slice(nearest))
     raise UnsupportedModel(
         f"`{layer.structure.path}`: no affine module computes its values, so parts of the "
         "stream cannot pass through them"
     )
 
 
-def _sliced(places: Int[Tensor, " column"]) -> Places:
+def _as_slice(places: Int[Tensor, " column"]) -> Places:
     """Convert consecutive indices to a slice. Other indices are returned unchanged."""
     first, count = int(places[0]), len(places)
     follows = torch.equal(places, torch.arange(first, first + count, device=places.device))

@@ -181,16 +181,16 @@ def _batches(
     if job.targets == "generated":
         how |= {"answer": None, "explain_end": True}
         recording = generate(lens, texts[0].text, options={}, **how)
-        return _measured(job, recording, measures)
+        return _measure_batches_of(job, recording, measures)
     if targets is not None and job.keep != "rollout" and all(spec.row_by_row for spec in specs):
         recording = record(lens, inputs, targets=targets, **how)
-        return _measured(job, recording, measures)
+        return _measure_batches_of(job, recording, measures)
     recording = record(lens, inputs, targets=None, **how, measures=list(job.measures))
     batch_targets = None if job.keep == "rollout" else targets
-    return _measured(job, recording, measures, site=job.site, targets=batch_targets)
+    return _measure_batches_of(job, recording, measures, site=job.site, targets=batch_targets)
 
 
-def _measured(
+def _measure_batches_of(
     job: Job, recording: Any, measures: Mapping[str, Mapping[str, Any]], **selection: Any
 ) -> dict[str, MeasuredBatch]:
     mixing = {name: options for name, options in measures.items() if spec_of(name).gives == "maps"}

@@ -98,7 +98,10 @@ def run_corpus(
         group_size=source.processes,
         gpus_per_worker=gpus_per_worker,
     )
-    with running(chosen_engine), _opened(job, source, chosen_engine, shards, fresh) as (plan, add):
+    with (
+        running(chosen_engine),
+        _open_run(job, source, chosen_engine, shards, fresh) as (plan, add),
+    ):
         first, last = shards or (0, len(plan))
         finished_shards = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in finished_shards]
@@ -120,7 +123,7 @@ def _event(report: Report) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(
+def _open_run(
     job: Job, source: ModelSource, engine: Engine, shards: tuple[int, int] | None, fresh: bool
 ) -> Iterator[tuple[list[Shard], Callable[[Report], None]]]:
     """Yield the shards of a run, and a function that stores the report of a finished shard.
@@ -129,7 +132,7 @@ def _opened(
     """
     out = path_of(job.out)
     suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
-    with _owned(out, suffix) as lease:
+    with _lock_folder(out, suffix) as lease:
         if fresh:
             _clear(out)
         if shards is None:  # otherwise other tasks may be writing these
@@ -147,11 +150,11 @@ def _opened(
         if begun and (out / PLAN).exists():
             _compare_plans(out, plan)
         store.write_safely(out / PLAN, json.dumps([shard.to_dict() for shard in plan], indent=1))
-        with _opened_journal(out, suffix, lease) as add:
+        with _open_journal(out, suffix, lease) as add:
             yield plan, add
 
 
-def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[object]:
+def _lock_folder(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[object]:
     """Lock a folder, so that a second run in the same folder raises an error."""
     if isinstance(out, ObjectPath):
         return acquire_lease(out, f".lease{suffix}")
@@ -159,7 +162,7 @@ def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[objec
 
 
 @contextlib.contextmanager
-def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable[[Report], None]]:
+def _open_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable[[Report], None]]:
     """Yield a function that stores the report of a shard.
 
     In a local folder, the report is a line of the journal. An object store does not support

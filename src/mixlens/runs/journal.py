@@ -78,7 +78,7 @@ class Journal:
         with path.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
-                    yield _parsed(line, path)
+                    yield _parse_line(line, path)
 
     def _continue(self, file: IO[bytes]) -> None:
         """Find out which pieces are done. Drop the last line if a crash has truncated it."""
@@ -88,7 +88,7 @@ class Journal:
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
                     break
-                self._starts[_parsed(line, f"{self._path}, line {number}")["piece"]] = whole
+                self._starts[_parse_line(line, f"{self._path}, line {number}")["piece"]] = whole
                 whole += len(line)
         file.truncate(whole)
         self._file = file
@@ -116,30 +116,32 @@ class Journal:
         """Yield the named pieces in the order of `names`, regardless of when they finished."""
         if self._path is None:
             for name in names:
-                yield _parsed(self._lines[self._starts[name]], "the journal")
+                yield _parse_line(self._lines[self._starts[name]], "the journal")
             return
         with open(self._path, "rb") as file:
             for name in names:
                 file.seek(self._starts[name])
-                yield _parsed(file.readline(), self._path)
+                yield _parse_line(file.readline(), self._path)
 
 
 def written_line(name: str, content: Mapping[str, Any]) -> bytes:
     """Convert a piece of work to a line of the journal, without the line break."""
-    return json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
+    return json.dumps(
+        {"piece": name, **content}, default=_encode_value, ensure_ascii=False
+    ).encode()
 
 
-def _parsed(line: bytes, place: object) -> dict[str, Any]:
+def _parse_line(line: bytes, place: object) -> dict[str, Any]:
     """Parse a line of the journal. The result is equal to the piece that was written."""
     try:
-        piece = parse_json(line, object_hook=_read)
+        piece = parse_json(line, object_hook=_decode_value)
         require_form(piece, {"piece": str}, "the line")
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"{place} is damaged. Start over with --fresh.") from error
     return dict(piece)
 
 
-def _written(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "detach"):  # a tensor
@@ -155,7 +157,7 @@ def _written(value: Any) -> Any:
     )
 
 
-def _read(value: dict[str, Any]) -> Any:
+def _decode_value(value: dict[str, Any]) -> Any:
     if value.keys() == {"array", "dtype", "shape"}:
         return (
             np.frombuffer(base64.b64decode(value["array"]), value["dtype"])

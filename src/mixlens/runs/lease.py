@@ -103,7 +103,7 @@ def acquire_lease(folder: ObjectPath, name: str) -> Iterator[Lease]:
     for _ in range(_TRIES):
         _wait_for_others(folder, name)
         lease.write()
-        if _others(folder, name) == [lease.path]:
+        if _list_others(folder, name) == [lease.path]:
             break
         lease.path.unlink(missing_ok=True)
         time.sleep(random.uniform(0.1, 1))
@@ -113,7 +113,7 @@ def acquire_lease(folder: ObjectPath, name: str) -> Iterator[Lease]:
         yield lease
 
 
-def _others(folder: ObjectPath, name: str) -> list[ObjectPath]:
+def _list_others(folder: ObjectPath, name: str) -> list[ObjectPath]:
     return list(folder.glob(f"{name}.*.json"))
 
 
@@ -122,11 +122,11 @@ def _wait_for_others(folder: ObjectPath, name: str) -> None:
 
     Raise an error if another lease is renewed.
     """
-    first = {path: _read(path) for path in _others(folder, name)}
+    first = {path: _read_content(path) for path in _list_others(folder, name)}
     watched = time.monotonic()
     while first:
         for path, before in list(first.items()):
-            now = _read(path)
+            now = _read_content(path)
             if now is None:  # it ended
                 del first[path]
             elif _has_ended(now) or time.monotonic() - watched > EXPIRY:
@@ -142,7 +142,7 @@ def _wait_for_others(folder: ObjectPath, name: str) -> None:
             time.sleep(min(1.0, BEAT / 4))
 
 
-def _read(path: ObjectPath) -> _Content | None:
+def _read_content(path: ObjectPath) -> _Content | None:
     """Return the content of a lease, or None if it was deleted."""
     try:
         return _Content(**json.loads(path.read_bytes()))

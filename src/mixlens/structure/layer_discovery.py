@@ -60,7 +60,7 @@ def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     """
     evidence = Evidence(path, trace)
     try:
-        return _explained(evidence, axes)
+        return _explain_layer(evidence, axes)
     except TurnedProjection:
         raise
     except UnsupportedModel as error:
@@ -71,7 +71,7 @@ def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     return LayerStructure(path, sites, None, axes)
 
 
-def _explained(evidence: Evidence, axes: Any) -> LayerStructure:
+def _explain_layer(evidence: Evidence, axes: Any) -> LayerStructure:
     path, explainer = evidence.path, _Explainer(evidence)
     for several in (False, True):
         for entry, stream in explainer.starts():

@@ -33,7 +33,7 @@ def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     """Return the weight and bias of a module that computes x W + b, or None if it is not affine."""
     matrix = plain_matrix(module)
     if matrix is None:
-        return _probed(module, d_in, like)
+        return _probe_affine(module, d_in, like)
     if matrix.shape[0] != d_in:
         return None
     return matrix.to(like), _bias(module, int(matrix.shape[1]), like)
@@ -67,7 +67,7 @@ def _zeros(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.zeros(width, dtype=dtype, device=device)
 
 
-def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
+def _probe_affine(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
     if dtype is None:
         return None

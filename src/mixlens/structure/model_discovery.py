@@ -137,7 +137,7 @@ def _require_own_switches(model: nn.Module, inputs: Inputs, settings: list[str])
 def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
     try:
         return _best(
-            passes_on(model, probe), lambda passes: _assembled(model, probe, passes), in_part=False
+            passes_on(model, probe), lambda passes: _assemble(model, probe, passes), in_part=False
         )
     except NoAttention:
         raise
@@ -167,7 +167,9 @@ def _best(
         if best is None or structure.unread < best.unread:
             best = structure
         else:  # layers captured only by this backend have a better reason
-            best = replace(best, left_out={**best.left_out, **_shared(structure, best)})
+            best = replace(
+                best, left_out={**best.left_out, **_find_shared_exclusions(structure, best)}
+            )
         if in_part or best.unread == (0, 0):
             break
     if best is None:
@@ -176,12 +178,12 @@ def _best(
     return best
 
 
-def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
+def _find_shared_exclusions(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
     """Return the layers that both structures exclude, with the reasons from the first structure."""
     return {path: why for path, why in structure.left_out.items() if path in other.left_out}
 
 
-def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
+def _assemble(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
     captured = passes.captured
     with torch.no_grad():
         structures, left_out = _verdicts(passes, probe)

@@ -79,11 +79,11 @@ def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
             "visible)."
         )
     native = _native(model, probe, captured)
-    yield from (compared := _compared(model, probe, captured, native))
+    yield from (compared := _compare_backends(model, probe, captured, native))
     if any(_differ(passes, probe) for passes in compared):
         with _own_words(model, probe):
             captured = capture_layers(model, probe.inputs, "trace")
-        yield from _compared(model, probe, captured, _native(model, probe, captured))
+        yield from _compare_backends(model, probe, captured, _native(model, probe, captured))
 
 
 def _native(model: nn.Module, probe: Probe, captured: list[CapturedLayers]) -> list[LayerCall]:
@@ -95,7 +95,7 @@ def _paths(captured: list[CapturedLayers]) -> set[str]:
     return {path for way in captured for path in way.layers}
 
 
-def _compared(
+def _compare_backends(
     model: nn.Module, probe: Probe, captured: list[CapturedLayers], native: list[LayerCall]
 ) -> list[Passes]:
     if not captured:
@@ -147,13 +147,13 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         raise FailsOnProbe(
-            f"{type(model).__name__} raises {in_short(error)} on {_named(probe)}, so its "
+            f"{type(model).__name__} raises {in_short(error)} on {_describe_probe(probe)}, so its "
             "layers cannot be analysed. Configure the model to accept a batch of two texts (many "
             "classifiers need pad_token_id in their configuration), or check the input."
         ) from error
 
 
-def _named(probe: Probe) -> str:
+def _describe_probe(probe: Probe) -> str:
     if probe.whole:
         return "this input, once and twice in a batch"
     return "a few tokens of this input, with one text padded if the input has an attention_mask"

@@ -47,7 +47,7 @@ def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
         return run_layer(call.module, backend, args, kwargs, batch=batch)
 
     hooked = run()
-    with _taken_off(call.module):
+    with _take_hooks_off(call.module):
         plain = run()
     if not difference(hooked, plain) <= same_bar(plain):
         raise UnsupportedModel(
@@ -66,7 +66,7 @@ def hooks_inside(module: nn.Module, path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _taken_off(module: nn.Module) -> Iterator[None]:
+def _take_hooks_off(module: nn.Module) -> Iterator[None]:
     """Remove the hooks in this context, and restore them in the same order, even after an
     exception.
     """

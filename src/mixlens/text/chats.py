@@ -60,7 +60,7 @@ def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans
             {**message, "content": "\n".join(_texts(message))} if _in_parts(message) else message
             for message in messages
         ]
-    text = _rendered(tokenizer, messages)
+    text = _render(tokenizer, messages)
     _require_silence(tokenizer, text, messages)
     return text, _turns(tokenizer, text, messages)
 
@@ -114,7 +114,7 @@ def media_parts(messages: Any) -> Iterator[Mapping[str, Any]]:
                 yield part
 
 
-def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
+def _render(tokenizer: Any, messages: Sequence[Message]) -> str:
     length = sum(len(text) for message in messages for text in _texts(message))
     limit = CHARACTERS + _REPEATED * length
     try:
@@ -141,9 +141,9 @@ def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
     return text
 
 
-def _rendered_if_possible(tokenizer: Any, messages: Sequence[Message]) -> str | None:
+def _render_if_possible(tokenizer: Any, messages: Sequence[Message]) -> str | None:
     try:
-        return _rendered(tokenizer, messages)
+        return _render(tokenizer, messages)
     except EndlessTemplate:
         raise
     except InvalidInput:
@@ -190,12 +190,12 @@ def _marks(messages: Sequence[Message]) -> list[list[str]]:
     ]
 
 
-def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
+def _mark_texts(tokenizer: Any, messages: Sequence[Message]) -> str | None:
     """Format the chat with markers in place of the texts, or return None if the template rejects
     the result.
     """
     pairs = zip(messages, _marks(messages), strict=True)
-    return _rendered_if_possible(tokenizer, [_with_texts(*pair) for pair in pairs])
+    return _render_if_possible(tokenizer, [_with_texts(*pair) for pair in pairs])
 
 
 def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
@@ -206,7 +206,7 @@ def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
     """
     if not any(_in_parts(message) for message in messages):
         return True
-    frame = _marked(tokenizer, messages)
+    frame = _mark_texts(tokenizer, messages)
     if frame is None:
         return False
     marks = [mark for marks in _marks(messages) for mark in marks if mark.strip()]
@@ -224,7 +224,7 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
             {**message, "content": content} if message.get("content") is None else message
             for message in messages
         ]
-        return _rendered_if_possible(tokenizer, with_content)
+        return _render_if_possible(tokenizer, with_content)
 
     if any(message.get("content") is None for message in messages):
         if text == instead("None") != instead(""):
@@ -239,7 +239,7 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
 
 def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | None:
     """Return the span of every message, or None if the template changes any message."""
-    frame = _marked(tokenizer, messages)
+    frame = _mark_texts(tokenizer, messages)
     texts = {
         mark: (number, message_text.strip())
         for number, (message, marks) in enumerate(zip(messages, _marks(messages), strict=True))

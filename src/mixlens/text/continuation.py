@@ -72,7 +72,7 @@ def continue_prompt(
     if "stop_strings" in options and tokenizer is not None:
         options = {"tokenizer": tokenizer, **options}  # transformers needs it for these
     if answer is not None and not isinstance(answer, str):
-        answer = _checked_ids(model, answer)
+        answer = _check_ids(model, answer)
     if answer == "":
         raise EmptyInput("The answer is empty. Pass at least one token.")
     if not isinstance(inputs, (str, Mapping)) and hasattr(inputs, "__iter__"):
@@ -82,7 +82,7 @@ def continue_prompt(
     else:
         prompt = prompt_of(tokenizer, inputs)
     if takes_decoder_ids(model):
-        return _decoded(model, tokenizer, prompt, answer, options, explain_end)
+        return _continue_decoder(model, tokenizer, prompt, answer, options, explain_end)
     if answer is None:
         is_text = not isinstance(prompt, MediaPrompt)
         tensors = None if is_text else _inputs(model, prompt, prompt.ids)
@@ -138,7 +138,7 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
 # ----------------------------------------------------------------------------------- a given answer
 
 
-def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
+def _check_ids(model: nn.Module, answer: Any) -> list[int]:
     """Return the token ids of an answer, or raise an error if they are not in the vocabulary."""
     alone = not hasattr(answer, "__iter__") or getattr(answer, "ndim", 1) == 0
     if alone or isinstance(answer, (bytes, bytearray)):
@@ -285,7 +285,7 @@ def _same_beginning(one: str, other: str) -> int:
 # ------------------------------------------------------------------------------ encoder and decoder
 
 
-def _decoded(
+def _continue_decoder(
     model: nn.Module,
     tokenizer: Any,
     prompt: Prompt,

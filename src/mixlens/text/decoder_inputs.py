@@ -93,7 +93,7 @@ def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> di
     real = (labels != IGNORED).flip(1).cumsum(1).flip(1) > 0  # up to the last label of each text
     if not bool(real.any(1).all()):
         raise InvalidInput("A text has no label (all are -100). Drop the text or the labels.")
-    ids = _shifted(model, tensors, labels)
+    ids = _shift_labels(model, tensors, labels)
     _require_visible(model, {**tensors, "labels": labels}, real)
     tensors_of_decoder = {"decoder_input_ids": ids}
     if "decoder_attention_mask" in inspect.signature(model.forward).parameters:
@@ -106,7 +106,7 @@ def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> di
     return tensors_of_decoder
 
 
-def _shifted(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Tensor:
+def _shift_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Tensor:
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is None:
         return read_by_decoder(model, {**tensors, "labels": labels})
@@ -127,7 +127,7 @@ def _require_visible(model: nn.Module, tensors: Mapping[str, Any], real: Tensor)
     """
     if not isinstance(getattr(model.config, "decoder", None), PretrainedConfig):
         return
-    mask = _stopped_at_decoder(model, tensors).mask
+    mask = _stop_at_decoder(model, tensors).mask
     if not isinstance(mask, Tensor) or mask.shape != real.shape:
         return
     hidden = (mask == 0) & real.to(mask.device)
@@ -142,7 +142,7 @@ def _require_visible(model: nn.Module, tensors: Mapping[str, Any], real: Tensor)
 
 def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
     """Return the token ids that the model's own `forward` passes to its decoder."""
-    ids = _stopped_at_decoder(model, tensors).ids
+    ids = _stop_at_decoder(model, tensors).ids
     if not isinstance(ids, Tensor) or ids.is_floating_point():
         raise WrongKeys(
             f"The decoder of {type(model).__name__} receives no token ids for this input. Pass "
@@ -152,7 +152,7 @@ def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
 
 
 @torch.no_grad()
-def _stopped_at_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> _Read:
+def _stop_at_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> _Read:
     """Run the model's own `forward` up to its decoder, and return the arguments of the decoder."""
 
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

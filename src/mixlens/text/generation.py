@@ -98,7 +98,7 @@ def _run(
 ) -> tuple[list[int], list[Tensor | None]]:
     """Run `generate`. Return its token ids, and the token ids that each forward pass read."""
     require_generation(model)
-    options = _checked(model, len(ids), options)
+    options = _check_options(model, len(ids), options)
     if tensors is None:
         tensors = normalise_inputs(
             model, with_mask(model, {"input_ids": torch.tensor([list(ids)])})
@@ -191,7 +191,7 @@ def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     return tensors
 
 
-def _checked(model: Any, tokens: int, generate_options: Mapping[str, Any]) -> dict[str, Any]:
+def _check_options(model: Any, tokens: int, generate_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked options of `generate`. The default is greedy search."""
     options = dict(generate_options)
     config = options.get("generation_config")

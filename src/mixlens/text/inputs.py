@@ -170,13 +170,13 @@ def _from_texts(
     if translated:
         if seconds:
             targets = encode_texts(tokenizer, seconds, None, as_target=True)
-            shifted = [_shifted(model, tokenizer, encoding) for encoding in targets]
+            shifted = [_shift_target(model, tokenizer, encoding) for encoding in targets]
         else:
             shifted = [_begun(model) for _ in texts]
         decoder = pad_sequences(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = decoder["input_ids"]
         tensors["decoder_attention_mask"] = decoder["attention_mask"]
-        decoder_tokens = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
+        decoder_tokens = _label_tokens(tokenizer, shifted, seconds or [""] * len(shifted))
     elif classified:
         tensors = _with_decoder_ids(model, tensors, None)
         decoder_tokens = _rows(tokenizer, tensors, "decoder_")
@@ -187,13 +187,13 @@ def _from_texts(
     ]
     return Prepared(
         tensors,
-        _labelled(tokenizer, text_encodings, whole),
+        _label_tokens(tokenizer, text_encodings, whole),
         decoder_tokens,
         masks_more_than_padding=False,  # our own masks need no check
     )
 
 
-def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
+def _shift_target(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
     """Return the decoder input for a tokenised target text."""
     before = target_prefix(model, tokenizer, target["input_ids"])
     places = [(0, 0)] * len(before) + list(target.get("offset_mapping", []))[:-1]
@@ -204,7 +204,7 @@ def _begun(model: nn.Module) -> Encoding:
     return {"input_ids": [start_token(model)], "offset_mapping": [(0, 0)]}
 
 
-def _labelled(
+def _label_tokens(
     tokenizer: Any, encodings: Sequence[Encoding], texts: Sequence[str]
 ) -> list[TokenRow]:
     ids, offsets = (
@@ -216,7 +216,7 @@ def _labelled(
 
 def _from_tensors(model: nn.Module, tokenizer: Any, inputs: dict[str, Any]) -> Prepared:
     tensors = {
-        name: _copied(_to_check(as_tensor(name, value)))
+        name: _copy_value(_to_check(as_tensor(name, value)))
         for name, value in inputs.items()
         if value is not None
     }
@@ -257,18 +257,18 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
     return tensors
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     """Return a deep copy of the tensors, so that the caller can write to the originals later."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, (list, tuple)):
-        items = map(_copied, value)
+        items = map(_copy_value, value)
         is_named_tuple = hasattr(value, "_fields")
         return type(value)(*items) if is_named_tuple else type(value)(items)
     if isinstance(value, MutableMapping):  # such as the output of an encoder, which keeps its class
         inner = copy.copy(value)
         for name, each in value.items():
-            inner[name] = _copied(each)
+            inner[name] = _copy_value(each)
         return inner
     return value
 

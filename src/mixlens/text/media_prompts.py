@@ -106,7 +106,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) 
     ids = tensors["input_ids"]
     if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(f"The processor returned {len(ids)} texts. Pass one prompt at a time.")
-    tokens, spans = _located(model, tokenizer, processor, raw, tensors)
+    tokens, spans = _locate_tokens(model, tokenizer, processor, raw, tensors)
     specially, name = (
         raw.get("add_special_tokens", True),
         TEXT if isinstance(inputs, Mapping) else CHAT,
@@ -222,7 +222,7 @@ def is_per_token(name: str, value: Any, tokens: int) -> bool:
 # ----------------------------------------------------------------------- tokens of the placeholders
 
 
-def _located(
+def _locate_tokens(
     model: nn.Module,
     tokenizer: Any,
     processor: Any,

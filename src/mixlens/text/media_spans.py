@@ -52,7 +52,7 @@ def find_regions(
     character spans.
     """
     starts, short = _without_runs(ids, media)
-    matched = _matched(plain, short)
+    matched = _match_tokens(plain, short)
     offsets: list[Place] = [(0, 0)] * len(ids)
     regions: list[Region] = []
     before, after = 0, 0  # tokens of the text and of the processor that are done
@@ -92,7 +92,7 @@ def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int],
     return [*starts, len(ids)], short
 
 
-def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
+def _match_tokens(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
     """Return, for each token of the processor, the index of the same token in the text, or None if
     the processor added the token.
     """

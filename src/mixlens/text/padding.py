@@ -114,7 +114,7 @@ def real_tokens_first(
                 "A text of the batch has no real token (its attention_mask is all zero). Remove it."
             )
         if prefix + "input_ids" in tensors or prefix + "inputs_embeds" in tensors:
-            new_tensors |= _moved(tensors, prefix, mask, padding)
+            new_tensors |= _move_padding(tensors, prefix, mask, padding)
         elif not bool(mask.bool().all()):
             raise InvalidInput(
                 "Padded audio or images are not supported, because the layers below the "
@@ -124,7 +124,7 @@ def real_tokens_first(
     return new_tensors
 
 
-def _moved(
+def _move_padding(
     tensors: Mapping[str, Any],
     prefix: str,
     mask: Tensor,

@@ -208,7 +208,7 @@ def position_of(target: int | str, row: TokenRow, positions: Sequence[int]) -> i
     second match.
     """
     if isinstance(target, str):
-        position = _labelled(target, row, list(dict.fromkeys(positions)))
+        position = _find_labelled(target, row, list(dict.fromkeys(positions)))
     else:
         try:
             (position,) = resolve_positions([_index(target)], len(row))
@@ -226,7 +226,7 @@ def position_of(target: int | str, row: TokenRow, positions: Sequence[int]) -> i
     return position
 
 
-def _labelled(label: str, row: TokenRow, positions: list[int]) -> int:
+def _find_labelled(label: str, row: TokenRow, positions: list[int]) -> int:
     places = _find_label(label, row, positions)
     name, number = label, None
     if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d{0,8})", label)):

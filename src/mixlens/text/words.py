@@ -49,10 +49,10 @@ def words(row: TokenRow) -> Merge:
     if row.text is not None and row.offsets is not None:
         text, places = row.text, list(row.offsets)
     else:
-        text, places = _spelled_out(row)
+        text, places = _spell_out(row)
     alone = _alone(row, text, places)
     ranges = _ranges(text, places, alone)
-    return ranges, _merged_row(row, ranges, text, places, alone, relabel=True)
+    return ranges, _merge_row(row, ranges, text, places, alone, relabel=True)
 
 
 def spans(row: TokenRow, token_ranges: Sequence[Span]) -> Merge:
@@ -79,7 +79,7 @@ def spans(row: TokenRow, token_ranges: Sequence[Span]) -> Merge:
         text, places = row.text, list(row.offsets)
     else:
         text, places = "", [(0, 0)] * len(row)
-    return ranges, _merged_row(row, ranges, text, places, _alone(row, text, places), relabel=False)
+    return ranges, _merge_row(row, ranges, text, places, _alone(row, text, places), relabel=False)
 
 
 def merge_groups(
@@ -169,7 +169,7 @@ def _without_punctuation(text: str, start: int, stop: int) -> Iterator[Span]:
             yield marks[0], marks[-1] + 1
 
 
-def _merged_row(
+def _merge_row(
     row: TokenRow,
     ranges: Sequence[Span],
     text: str,
@@ -191,13 +191,15 @@ def _merged_row(
         keep = any(alone[a:b]) or not label or (b - a == 1 and (not relabel or label == _UNKNOWN))
         labels.append(" ".join(row.labels[a:b]) if keep else label)
     special = tuple(all(alone[a:b]) for a, b in ranges)
-    segments = _merged_segments(row, ranges, [text[start:stop].isspace() for start, stop in places])
+    segments = _merge_segments_of(
+        row, ranges, [text[start:stop].isspace() for start, stop in places]
+    )
     if row.text is None or row.offsets is None:
         return TokenRow(tuple(labels), special=special, segments=segments)
     return TokenRow(tuple(labels), row.text, tuple(offsets), special, segments)
 
 
-def _merged_segments(
+def _merge_segments_of(
     row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
 ) -> tuple[Segment, ...] | None:
     """Return the segments of the merged tokens.
@@ -226,7 +228,7 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
     return row.special or (False,) * len(row)
 
 
-def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
+def _spell_out(row: TokenRow) -> tuple[str, list[Span]]:
     """Reconstruct the text and the character span of each token from the tokens' markers.
 
     An unknown token starts a new word, because it may hide the start of a word.
@@ -251,7 +253,7 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
         spelt.append(
             b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(bytes_of_tokens)
         )
-    return _placed(spelt)
+    return _place_tokens(spelt)
 
 
 def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
@@ -294,7 +296,7 @@ def _byte_alphabet() -> dict[str, int]:
     }
 
 
-def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
+def _place_tokens(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
     """Decode the concatenated bytes of the tokens, and return the text with the character span of
     each token.
 

@@ -134,12 +134,12 @@ def report_details(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str]
             numbers[detail.words] = value if isinstance(value, str) else f"{float(value):.4g}"
             continue
         cells = [f"{float(entry):.3g}" for entry in np.asarray(value)]
-        heads = _numbered(detail.axis, len(cells), result.details.get("layer"))
+        heads = _number_states(detail.axis, len(cells), result.details.get("layer"))
         tables.setdefault(("layer", *heads), []).append([detail.words, *cells])
     return numbers, [(list(heads), rows) for heads, rows in tables.items()]
 
 
-def _numbered(axis: str, count: int, states: Any) -> list[str]:
+def _number_states(axis: str, count: int, states: Any) -> list[str]:
     """Return one label for each layer or state.
 
     Layers are numbered from 0. The first state is labelled "input", and every other state by the

@@ -90,7 +90,7 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         )
         for how in word_alignment.SETTINGS
     }
-    plots["soft_alignment"] = _drawn(maps[0])
+    plots["soft_alignment"] = _draw_alignment(maps[0])
     measured = {f"{name} {how} best layer": r.value for (name, how), r in results.items()}
     tables = {"best": pd.DataFrame(best), "by_layer": pd.DataFrame(rows)}
     return Outcome(tables, plots, measured, _findings(measured), observations.skipped)
@@ -123,7 +123,7 @@ def _soft(case: Case, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _drawn(answer: dict[str, Any]) -> Figure:
+def _draw_alignment(answer: dict[str, Any]) -> Figure:
     """Plot the soft alignments of the first sentence pair, in the layer with the clearest
     maxima.
     """

@@ -65,11 +65,11 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
         )
         for metric in metrics
     }
-    tables = {"by_layer": pd.DataFrame(rows), "rollout": _joined(results)}
+    tables = {"by_layer": pd.DataFrame(rows), "rollout": _join_results(results)}
     return CueAlignment(results, tables, plots, observations.skipped)
 
 
-def _joined(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
+def _join_results(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
     rows = [
         {
             "metric": metric,

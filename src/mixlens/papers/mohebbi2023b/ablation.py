@@ -65,9 +65,9 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     if not speech.has_decoder:
         raise InvalidInput("This model has no decoder. Pass an encoder-decoder model.")
     example = speech.example
-    clips = {"own": example.audio, "silent": _silenced(example), "other": example.other_audio}
+    clips = {"own": example.audio, "silent": _silence_cue(example), "other": example.other_audio}
     texts = {"own": speech.ids, "blank": _with_blank(speech), "other": _with_other(speech)}
-    states = {name: _encoded(speech, clip) for name, clip in clips.items() if clip is not None}
+    states = {name: _encode_clip(speech, clip) for name, clip in clips.items() if clip is not None}
     choice = _choice(speech)
     answers = {
         name: _score_target(speech, states[clip], ids, choice)
@@ -112,7 +112,7 @@ def _replace_word(speech: paper.Heard, word: str, number: int) -> list[int]:
     return list(speech.lens.tokenizer(f"{lead}{word}", add_special_tokens=False).input_ids)
 
 
-def _silenced(example: Spoken) -> bytes:
+def _silence_cue(example: Spoken) -> bytes:
     samples = np.frombuffer(example.audio, "<i2").copy()
     for word in example.cue:
         start, end = example.times[word]
@@ -121,7 +121,7 @@ def _silenced(example: Spoken) -> bytes:
 
 
 @torch.no_grad()
-def _encoded(speech: paper.Heard, audio: bytes) -> Any:
+def _encode_clip(speech: paper.Heard, audio: bytes) -> Any:
     """Return the encoder's output for a clip."""
     model: Any = speech.lens.model
     features = speech.lens.processor(**speech.hear(audio), return_tensors="pt")

@@ -180,13 +180,13 @@ def do_on_ray(
     with ray_for(engine) as ray:
         groups = [_ProcessGroup(ray, engine) for _ in range(min(engine.workers, len(tasks)))]
         try:
-            yield from _scheduled(ray, engine, start, tasks, groups)
+            yield from _schedule(ray, engine, start, tasks, groups)
         finally:
             for group in groups:
                 group.leave()
 
 
-def _scheduled(
+def _schedule(
     ray: Any,
     engine: Engine,
     start: Start[Task, Result],

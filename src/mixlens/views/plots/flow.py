@@ -46,9 +46,9 @@ def draw(
     maps = maps.normalised(absolute=True) if maps.facts.signed else maps
     steps = layer_transitions(maps, None, True).steps
     edges = contributions(steps, position)
-    edge_weights = _connected(np.where(edges >= threshold, edges, 0), position)
+    edge_weights = _keep_connected(np.where(edges >= threshold, edges, 0), position)
     shown_tokens = _rows(edge_weights, position)
-    figure = _drawn(maps, edge_weights, shown_tokens, position, width)
+    figure = _draw_edges(maps, edge_weights, shown_tokens, position, width)
     share_drawn = edge_weights.sum((1, 2)).min()
     name = token_labels(maps.target_row)[position]
     detail = [
@@ -71,7 +71,7 @@ def contributions(steps: np.ndarray, target: int) -> np.ndarray:
     return edges
 
 
-def _connected(edges: np.ndarray, target: int) -> np.ndarray:
+def _keep_connected(edges: np.ndarray, target: int) -> np.ndarray:
     """Set the weight of an edge to zero if no path of drawn edges leads from it to the target."""
     is_reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
@@ -94,7 +94,7 @@ def _rows(edge_weights: np.ndarray, target: int) -> list[int]:
     return sorted(int(token) for token in largest if through[token] > 0)
 
 
-def _drawn(
+def _draw_edges(
     maps: MixingMaps, edge_weights: np.ndarray, shown_tokens: list[int], target: int, width: float
 ) -> Figure:
     height_of = {token: number for number, token in enumerate(shown_tokens)}

@@ -43,12 +43,12 @@ def draw(
     reading = read_layers(maps.at(targets=[position]), layer)
     among = maps.source_row == maps.target_row
     outlined = position if among else None
-    figure = _drawn(maps.source_row, reading, outlined, maps.facts.signed, size, width)
+    figure = _draw_text(maps.source_row, reading, outlined, maps.facts.signed, size, width)
     detail = [target_name(maps, position), reading.name, of_head]
     return figure, ", ".join(filter(None, detail))
 
 
-def _drawn(
+def _draw_text(
     row: TokenRow,
     reading: ReadLayers,
     target: int | None,
@@ -77,7 +77,7 @@ def _drawn(
     scale = ScalarMappable(Normalize(-largest if signed else 0.0, largest), shades(signed))
     leftwards = is_right_to_left(row.text or "".join(fragments))
     for number, line in enumerate(lines):
-        for token, x in _placed(line, row, leftwards, inside):
+        for token, x in _place_tokens(line, row, leftwards, inside):
             y = (number + 0.5) * _LINE * size
             _box(axes, x, y, widths[token], size, scale.to_rgba(scores[token]), token == target)
             _write(axes, x + widths[token] / 2, y, fragments[token], size, scale, scores[token])
@@ -101,13 +101,13 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
             before = row.text[:start]
             gap = written_token[:1].isspace() or before[-1:].isspace()
             gap = gap or bool(number and row.special and row.special[number - 1])
-            piece = _joined(piece, row.text, start, stop)
+            piece = _join_letters(piece, row.text, start, stop)
         fragments.append(piece)
         gaps.append(gap)
     return fragments, gaps
 
 
-def _joined(piece: str, text: str, start: int, stop: int) -> str:
+def _join_letters(piece: str, text: str, start: int, stop: int) -> str:
     """Return a piece of a cursive word, with zero-width joiners where the word was split.
 
     The joiners preserve the shapes of the letters inside the word.
@@ -165,7 +165,7 @@ def _lines(
     return lines
 
 
-def _placed(
+def _place_tokens(
     line: list[tuple[int, float, float]], row: TokenRow, leftwards: bool, inside: float
 ) -> list[tuple[int, float]]:
     """Return the horizontal position of each token of a line.

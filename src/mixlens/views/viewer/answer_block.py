@@ -181,18 +181,18 @@ def _method(
         about["documents"] = table_of(merged, None)
         about["passages"] = None if is_whole else table_of(values, None)
         return about
-    about["documents"] = table_of(_summed(values, answer.owners["documents"], documents), None)
-    about["passages"] = table_of(_summed(values, answer.owners["sentences"], passages), room)
-    about["words"] = table_of(_summed(values, owner[:-1], int(owner[-1])), room)
+    about["documents"] = table_of(_sum_groups(values, answer.owners["documents"], documents), None)
+    about["passages"] = table_of(_sum_groups(values, answer.owners["sentences"], passages), room)
+    about["words"] = table_of(_sum_groups(values, owner[:-1], int(owner[-1])), room)
     if patches:
         about["patches"] = table_of(values[:, patches], room)
     kinds = [kind for kind in KINDS if kind in answer.kinds]
     places = np.array([kinds.index(kind) for kind in answer.kinds])
-    about["kinds"] = table_of(_summed(np.abs(values), places, len(kinds)), None)
+    about["kinds"] = table_of(_sum_groups(np.abs(values), places, len(kinds)), None)
     return about
 
 
-def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
+def _sum_groups(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
     """Sum columns by group. Columns of group -1 are left out."""
     inside = owner >= 0
     return np.stack([np.bincount(owner[inside], row[inside], count) for row in values])

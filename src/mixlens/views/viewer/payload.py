@@ -272,7 +272,7 @@ def _entry(
             f"Single heads are reduced to the {packed_heads['kept']} largest entries of each "
             "row and column."
         )
-    aggregated, reason = _joined(layers)
+    aggregated, reason = _aggregate_layers(layers)
     notes += [reason] if reason else []
     if aggregated is not None and len(aggregated.layers) > 1 and not budget.rollouts:
         aggregated = aggregated.last()
@@ -342,7 +342,7 @@ def _warnings(maps: MixingMaps) -> list[str | None]:
     return [None if collapse is None else str(collapse) for collapse in collapses]
 
 
-def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
+def _aggregate_layers(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
     """Return the scores aggregated up to each layer, or the reason why they are not available.
 
     The scores are aggregated by rollout, or summed if the measure sums its layers.
