@@ -45,8 +45,8 @@ def problems(site: Path, chromium: str) -> list[str]:
     with served(site) as home, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
         for path in paths:
             page.goto(home + path)
@@ -55,8 +55,8 @@ def problems(site: Path, chromium: str) -> list[str]:
             if path.startswith("notebooks/") and not views(page):
                 wrong.append(f"{path} shows no view")
         browser.close()
-    own = (home, "data:", "blob:", "about:")
-    return wrong + [f"asked for {url}" for url in asked if not url.startswith(own)]
+    allowed = (home, "data:", "blob:", "about:")
+    return wrong + [f"asked for {url}" for url in requests if not url.startswith(allowed)]
 
 
 def views(page: Any) -> int:

@@ -24,9 +24,9 @@ def on_startup(**_: object) -> None:
     """
     PAGES.mkdir(exist_ok=True)
     lens = Lens.bundled()
-    first, *others = (lens.measure(name, TEXT) for name in NAMES)
+    first, *more_maps = (lens.measure(name, TEXT) for name in NAMES)
     heads = lens.measure("attention", TEXT, per_head=True)
-    first.to_html(PAGES / "agreement.html", *others, heads)
+    first.to_html(PAGES / "agreement.html", *more_maps, heads)
     lens.compare(TEXT).to_html(PAGES / "comparison.html")
     lens = Lens.bundled("causal")
     first, second = (lens.measure(name, STORY) for name in ("value_zeroing", "attention"))

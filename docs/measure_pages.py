@@ -49,9 +49,9 @@ def on_files(files: Any, config: Any) -> Any:
     masked, causal = Lens.bundled(), Lens.bundled("causal")
     for name in ready_measures():
         maps = example_maps(name, masked, causal)
-        drawn = picture(maps)
+        figure = picture(maps)
         _captions[name] = caption(maps)
-        files.append(File.generated(config, f"{FOLDER}/{name}.svg", content=drawn))
+        files.append(File.generated(config, f"{FOLDER}/{name}.svg", content=figure))
     return files
 
 
@@ -80,8 +80,8 @@ def with_facts(markdown: str, name: str) -> str:
         raise ValueError(f"docs/{FOLDER}/{name}.md has no line **Includes**")
     top = strip(seen(line[1]))
     if name in ready_measures():
-        drawn = f"![{name} on the bundled model]({name}.svg)"
-        top = f"{top}\n\n{drawn}\n\n*{_captions.get(name, '')}*"
+        image = f"![{name} on the bundled model]({name}.svg)"
+        top = f"{top}\n\n{image}\n\n*{_captions.get(name, '')}*"
     end = f"## In short\n\n{facts(list_measures()[name])}"
     return f"{markdown.replace(line[0], top)}\n\n{end}\n"
 
@@ -116,15 +116,15 @@ def facts(spec: Spec) -> str:
     rows["limitations"] = f"It {spec.limitations}."
     rows["options"] = ", ".join(f"`{option.name}={option.default!r}`" for option in spec.options)
     rows["reference"] = spec.citation
-    lines = [f"| {name} | {said.replace('|', '∣')} |" for name, said in rows.items() if said]
+    lines = [f"| {name} | {text.replace('|', '∣')} |" for name, text in rows.items() if text]
     return "\n".join(["| | |", "|---|---|", *lines])
 
 
-def score_facts(known: Facts) -> Iterator[str]:
+def score_facts(properties: Facts) -> Iterator[str]:
     """Yield the properties of the scores in words."""
-    yield "may be negative" if known.signed else "never negative"
-    yield f"the scores of a target {'sum' if known.rows_sum_to_one else 'need not sum'} to one"
-    yield f"the residual stream is {'' if known.residual_included else 'not '}included"
+    yield "may be negative" if properties.signed else "never negative"
+    yield f"the scores of a target {'sum' if properties.rows_sum_to_one else 'need not sum'} to one"
+    yield f"the residual stream is {'' if properties.residual_included else 'not '}included"
 
 
 # ---------------------------------------------------------------------------------------- figures
@@ -134,11 +134,11 @@ def caption(maps: MixingMaps) -> str:
     """Return the finding of a figure in a sentence."""
     row = maps.row(0 if len(maps.tokens) == 1 else "[MASK]")
     first = next(source.token for source in row.top() if source.token != "[MASK]")
-    shown = first.removeprefix("Ġ")
+    word = first.removeprefix("Ġ")
     if list_measures()[maps.provenance["measure"]].explains_output:
-        return f"Why does the bundled model choose *are* over *is*? Largest score: *{shown}*."
+        return f"Why does the bundled model choose *are* over *is*? Largest score: *{word}*."
     where = "Sources of `[MASK]` in each layer of the bundled model."
-    return f"{where} Largest score of another token: *{shown}*."
+    return f"{where} Largest score of another token: *{word}*."
 
 
 def example_maps(name: str, masked: Lens, causal: Lens) -> MixingMaps:

@@ -52,7 +52,7 @@ def figures(lens: Lens) -> None:
     """Draw docs/figures: one picture of each kind."""
     maps = lens.measure("value_zeroing", TEXT)
     heads = lens.measure("attention", TEXT, per_head=True)
-    drawn = {
+    plots = {
         "map": maps.plot("map", layer=2),
         "layers": maps.plot("layers"),
         "heads": heads.plot("heads", layer=1),
@@ -65,8 +65,8 @@ def figures(lens: Lens) -> None:
         "agreement": lens.compare(TEXT).plot("agreement"),
     }
     for name, scripts in enumerate(_scripts(), 1):
-        drawn[f"script{name}"] = scripts.plot("text", target=3)
-    for name, figure in drawn.items():
+        plots[f"script{name}"] = scripts.plot("text", target=3)
+    for name, figure in plots.items():
         save_figure(figure, HERE / "figures" / f"{name}.png", dots_per_inch=100)
 
 

@@ -189,9 +189,13 @@ def _numbers(runs: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     ]
     rows = []
     for key in keys:
-        own = [f"{published[1][key]:.3g}" if key in published[1] else ""] if published[1] else []
+        published_cell = (
+            [f"{published[1][key]:.3g}" if key in published[1] else ""] if published[1] else []
+        )
         cells = [result["numbers"].get(key, {}).get("measured") for _, result, _ in runs]
-        rows.append([cell(key), *own, *("" if cell is None else f"{cell:.3g}" for cell in cells)])
+        rows.append(
+            [cell(key), *published_cell, *("" if cell is None else f"{cell:.3g}" for cell in cells)]
+        )
     lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
@@ -293,9 +297,11 @@ def pages() -> dict[Path, str]:
 
 def pruned() -> int:
     """Delete the figures that no page shows."""
-    shown = "\n".join(pages().values())
+    page_texts = "\n".join(pages().values())
     spare = [
-        path for path in DATA.rglob("*.svg") if path.relative_to(RESULTS).as_posix() not in shown
+        path
+        for path in DATA.rglob("*.svg")
+        if path.relative_to(RESULTS).as_posix() not in page_texts
     ]
     for path in spare:
         path.unlink()

@@ -107,9 +107,9 @@ def _core(wheel: Path, core: Environment, place: Path) -> None:
     """Check the wheel without extras, and the errors that name a missing extra."""
     core.install("torch", constrained=True)
     core.install(str(wheel), constrained=True)
-    shown = core.run("mixlens", "--version", cwd=place)
-    if shown.strip() != mixlens.__version__:
-        raise Failed(f"the wheel says that it is version {shown}")
+    printed = core.run("mixlens", "--version", cwd=place)
+    if printed.strip() != mixlens.__version__:
+        raise Failed(f"the wheel says that it is version {printed}")
     compared = core.run("mixlens", "compare", TEXT, "--json", cwd=place)
     scores = json.loads(compared[compared.index("{") :])["scores"]
     report("core", f"`mixlens compare` in an empty environment: {len(scores)} measures")
@@ -137,10 +137,10 @@ def _types() -> None:
     options = ("--verifytypes", "mixlens", "--ignoreexternal", "--outputjson")
     # With --verifytypes, pyright ignores --pythonpath and asks the first Python on the path.
     path = os.pathsep.join((str(folder), os.environ["PATH"]))
-    shown = run(
+    printed = run(
         str(folder / "pyright"), *options, fails=True, PYTHONPATH=str(ROOT / "src"), PATH=path
     )
-    score = 100 * float(json.loads(shown)["typeCompleteness"]["completenessScore"])
+    score = 100 * float(json.loads(printed)["typeCompleteness"]["completenessScore"])
     if score < LEAST_TYPED:
         raise Failed(f"pyright knows {score:.1f} % of the types, less than {LEAST_TYPED} %")
     report("types", f"pyright knows {score:.1f} % of the public names")

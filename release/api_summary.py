@@ -93,8 +93,8 @@ def _described(path: str) -> Iterator[str]:
         is_shown = inspect.isfunction(function) or isinstance(member, property)
         if name.startswith("_") or not is_shown:
             continue
-        shown = "" if isinstance(member, property) else _signature(function)
-        yield f"- `.{name}{shown}`: {_first_sentence(member)}"
+        signature_text = "" if isinstance(member, property) else _signature(function)
+        yield f"- `.{name}{signature_text}`: {_first_sentence(member)}"
         yield from (f"    {line}".rstrip() for line in _example(member).splitlines() if line)
     yield ""
 
@@ -109,8 +109,8 @@ def _signature(thing: Any) -> str:
         for each in signature.parameters.values()
         if each.name not in ("self", "cls")
     ]
-    made = signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
-    return re.sub(r"<factory>|<[^>]*object[^>]*>", "...", str(made))
+    short_signature = signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    return re.sub(r"<factory>|<[^>]*object[^>]*>", "...", str(short_signature))
 
 
 def _first_sentence(thing: Any) -> str:
@@ -124,8 +124,8 @@ def _in_short(thing: Any) -> str:
 
 
 def _example(thing: Any) -> str:
-    _, _, shown = (inspect.getdoc(thing) or "").partition("Examples\n--------\n")
-    lines = [line for line in shown.splitlines() if line.startswith((">>> ", "... "))]
+    _, _, example = (inspect.getdoc(thing) or "").partition("Examples\n--------\n")
+    lines = [line for line in example.splitlines() if line.startswith((">>> ", "... "))]
     return "\n\n```python\n" + "\n".join(line[4:] for line in lines) + "\n```" if lines else ""
 
 

@@ -29,18 +29,20 @@ def audit() -> str:
 
 def verdict(packages: Sequence[Mapping[str, Any]]) -> str:
     """Return a report that lists skipped packages, which the service does not know."""
-    asked = [each for each in packages if "skip_reason" not in each]
-    if not asked:
+    checked = [each for each in packages if "skip_reason" not in each]
+    if not checked:
         return f"NOT DONE: the service of pip-audit knows none of {len(packages)} packages"
     weak = {
-        f"{each['name']} {each['version']}": [known["id"] for known in each["vulns"]]
-        for each in asked
+        f"{each['name']} {each['version']}": [
+            vulnerability["id"] for vulnerability in each["vulns"]
+        ]
+        for each in checked
         if each["vulns"]
     }
     if weak:
         raise Failed(f"packages with known weaknesses: {weak}")
-    unknown = len(packages) - len(asked)
-    return f"{len(asked)} packages without known weaknesses, {unknown} unknown to the service"
+    unknown = len(packages) - len(checked)
+    return f"{len(checked)} packages without known weaknesses, {unknown} unknown to the service"
 
 
 if __name__ == "__main__":

@@ -75,47 +75,51 @@ def interpreter(version: str) -> str | None:
     """Return the Python of a version: that of this process, one of pyenv, or one on the path."""
     if version == ".".join(platform.python_version_tuple()[:2]):
         return sys.executable
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return str(kept[-1]) if kept else shutil.which(f"python{version}")
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return str(installed[-1]) if installed else shutil.which(f"python{version}")
 
 
-def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str]:
+def tried(combination: Combination, options: argparse.Namespace) -> tuple[str, str, str]:
     """The versions of torch and transformers, and the result of the tests."""
-    python = interpreter(wanted.python)
+    python = interpreter(combination.python)
     if python is None:
-        return "", "", f"not run: no Python {wanted.python} was found"
+        return "", "", f"not run: no Python {combination.python} was found"
     with tempfile.TemporaryDirectory(prefix="mixlens_compat_") as place:
         try:
             environment = Environment.new(Path(place), python)
-            _fill(environment, wanted, share=given.share, largest=given.largest)
-            return tested(partial(environment.run, "python"), given)
+            _fill(environment, combination, share=options.share, largest=options.largest)
+            return tested(partial(environment.run, "python"), options)
         except Failed as failed:
             return "", "", f"not run: {str(failed).splitlines()[-1].strip()[:120]}"
 
 
-def tested(python: Callable[..., str], given: argparse.Namespace) -> tuple[str, str, str]:
+def tested(python: Callable[..., str], options: argparse.Namespace) -> tuple[str, str, str]:
     """Run the tests. Return the versions of torch and transformers, and the result."""
     versions = python("-c", VERSIONS).split()[-2:]
     try:
-        shown = python("-m", "pytest", "-n", str(given.jobs), *given.tests)
+        output = python("-m", "pytest", "-n", str(options.jobs), *options.tests)
     except Failed as failed:
-        shown = str(failed)
-        print(shown, file=sys.stderr)
-    summary = [line for line in shown.splitlines() if re.search(r"\d+ (passed|failed|error)", line)]
+        output = str(failed)
+        print(output, file=sys.stderr)
+    summary = [
+        line for line in output.splitlines() if re.search(r"\d+ (passed|failed|error)", line)
+    ]
     ended = re.sub(r" in [\d.:()s ]+$", "", summary[-1].strip("= ")) if summary else "no result"
     when = time.strftime("%Y-%m-%d")
-    return versions[0], versions[1], f"{ended} ({when}, {' '.join(given.tests)})"
+    return versions[0], versions[1], f"{ended} ({when}, {' '.join(options.tests)})"
 
 
-def _fill(environment: Environment, wanted: Combination, *, share: bool, largest: float) -> None:
-    transformers = requirement("transformers", wanted.transformers)
+def _fill(
+    environment: Environment, combination: Combination, *, share: bool, largest: float
+) -> None:
+    transformers = requirement("transformers", combination.transformers)
     if share:
-        own = sysconfig.get_paths(vars={"base": str(environment.folder)})["purelib"]
+        site_packages = sysconfig.get_paths(vars={"base": str(environment.folder)})["purelib"]
         environment.install(transformers)
-        (Path(own) / "shared.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-        (Path(own) / "source.pth").write_text(str(ROOT / "src") + "\n")
+        (Path(site_packages) / "shared.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        (Path(site_packages) / "source.pth").write_text(str(ROOT / "src") + "\n")
         return
-    torch = requirement("torch", wanted.torch)
+    torch = requirement("torch", combination.torch)
     size = gigabytes(environment, torch) if largest < math.inf else 0.0
     if size > largest:
         raise Failed(f"{torch} is a download of {size:.1f} GB, more than the {largest:g} allowed")
@@ -132,8 +136,8 @@ def gigabytes(environment: Environment, package: str) -> float:
     sizes = []
     for address in (part["download_info"]["url"] for part in parts):
         if address.startswith("https:"):
-            asked = urllib.request.Request(address, method="HEAD")
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            request = urllib.request.Request(address, method="HEAD")
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 sizes.append(int(answer.headers["Content-Length"]))
     return sum(sizes) / 1e9
 
@@ -163,28 +167,28 @@ def main() -> int:
     parser.add_argument("--largest", type=float, default=math.inf, help="download of torch, in GB")
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
     parser.add_argument("--tests", nargs="+", default=list(TESTS))
-    given = parser.parse_args()
+    options = parser.parse_args()
     results = []
-    if given.here:
-        here = partial(run, sys.executable, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
-        result = tested(here, given)
+    if options.here:
+        run_here = partial(run, sys.executable, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+        result = tested(run_here, options)
         python = ".".join(platform.python_version_tuple()[:2])
         results.append(_written(Combination(python, "as installed", "as installed"), result))
-    for wanted in () if given.here else COMBINATIONS:
-        if given.only is None or wanted.name in given.only:
-            named = replace(wanted, torch="as installed") if given.share else wanted
-            results.append(_written(named, tried(wanted, given)))
+    for combination in () if options.here else COMBINATIONS:
+        if options.only is None or combination.name in options.only:
+            named = replace(combination, torch="as installed") if options.share else combination
+            results.append(_written(named, tried(combination, options)))
     return int(any(re.search(r"\d (failed|error)|no result", each) for each in results))
 
 
-def _written(wanted: Combination, result: tuple[str, str, str]) -> str:
+def _written(combination: Combination, result: tuple[str, str, str]) -> str:
     """Write a line into the page."""
-    torch, transformers, said = result
-    cells = (f"{torch} ({wanted.torch})", f"{transformers} ({wanted.transformers})")
-    row = f"| {' | '.join((wanted.python, *(cell.strip() for cell in cells), said))} |"
+    torch, transformers, verdict = result
+    cells = (f"{torch} ({combination.torch})", f"{transformers} ({combination.transformers})")
+    row = f"| {' | '.join((combination.python, *(cell.strip() for cell in cells), verdict))} |"
     print(row, flush=True)
     PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
-    return said
+    return verdict
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ class Environment:
     def new(cls, folder: Path, python: str = sys.executable) -> Environment:
         """An empty one, for a given interpreter."""
         run(python, "-m", "venv", "--clear", str(folder))
-        made = cls(folder)
-        made.install("pip", upgrade=True)
-        return made
+        environment = cls(folder)
+        environment.install("pip", upgrade=True)
+        return environment
 
     @property
     def python(self) -> str:
@@ -50,11 +50,11 @@ def run(*command: str, fails: bool = False, cwd: Path = ROOT, **variables: str) 
     """What a command prints on both streams; raises `Failed` if it fails, or if it should and does
     not. Nothing of the checkout is on its path.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(
         command,
         cwd=cwd,
-        env={**kept, **variables},
+        env={**inherited, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     parser = argparse.ArgumentParser(prog="python -m release.prose", description=__doc__)
     parser.add_argument("--sample", type=int, metavar="N", help="print N passages to read")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     passages = all_passages(root)
-    if chosen.sample is None:
+    if options.sample is None:
         print(table(passages, whole_pages(root)))
         return
-    for number, each in enumerate(sample(passages, chosen.sample, chosen.seed), 1):
+    for number, each in enumerate(sample(passages, options.sample, options.seed), 1):
         text = textwrap.shorten(each.text, 600, placeholder=" …")
         print(f"{number}. [{each.kind}] {each.place}\n{textwrap.fill(text, 100)}\n")
 

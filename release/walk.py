@@ -67,13 +67,13 @@ def _commands(environment: Environment, clone: Path) -> None:
 def _pages(environment: Environment, clone: Path) -> None:
     for page in PAGES:
         name = Path(page).stem
-        chosen = f"test_programs_run_and_print_what_is_shown and {name}"
-        shown = environment.run(
-            "python", "-m", "pytest", "tests/test_docs.py", "-k", chosen, cwd=clone
+        selection = f"test_programs_run_and_print_what_is_shown and {name}"
+        output = environment.run(
+            "python", "-m", "pytest", "tests/test_docs.py", "-k", selection, cwd=clone
         )
-        report(page, shown.strip().splitlines()[-1])
-    shown = environment.run("python", "-m", "pytest", BROWSER, "-k", FIRST_SCREEN, cwd=clone)
-    report("one page in the browser", shown.strip().splitlines()[-1])
+        report(page, output.strip().splitlines()[-1])
+    output = environment.run("python", "-m", "pytest", BROWSER, "-k", FIRST_SCREEN, cwd=clone)
+    report("one page in the browser", output.strip().splitlines()[-1])
 
 
 if __name__ == "__main__":

@@ -107,8 +107,8 @@ def anaphor(random: Random, plural: bool) -> tuple[str, str, str, str]:
         if random.random() < 0.5
         else ""
     )
-    own = "herself" if women else "himself"
-    target, foil = ("themselves", own) if plural else (own, "themselves")
+    singular = "herself" if women else "himself"
+    target, foil = ("themselves", singular) if plural else (singular, "themselves")
     return (
         f"{phrase(random, noun, plural)}{between} {random.choice(HURT)} [MASK].",
         target,
@@ -161,10 +161,10 @@ def subject_verb_attractor(random: Random, plural: bool) -> tuple[str, str, str,
     person = random.random() < 0.5
     noun = random.choice(PEOPLE if person else SHOWN)
     other = random.choice([each for each in THINGS + PEOPLE if each != noun])
-    joined = random.choice(NEAR) if person else random.choice(("of", "about"))
+    preposition = random.choice(NEAR) if person else random.choice(("of", "about"))
     verb, rest = predicate(random, person)
     text = (
-        f"{phrase(random, noun, plural)} {joined} {phrase(random, other, not plural)} [MASK]"
+        f"{phrase(random, noun, plural)} {preposition} {phrase(random, other, not plural)} [MASK]"
         f" {rest}."
     )
     return text, verb[plural], verb[not plural], number(noun, plural)
@@ -182,23 +182,23 @@ GROUPS: dict[str, Callable[[Random, bool], tuple[str, str, str, str]]] = {
 def rows(seed: int = SEED) -> list[Row]:
     """The whole set; no text is in it twice."""
     sentences: list[Row] = []
-    seen: set[str] = set()
+    texts: set[str] = set()
     for group, make in GROUPS.items():
         random = Random(f"{seed} {group}")
-        wanted = [False, True] * PER_NUMBER
-        while wanted:
-            text, target, foil, cue = make(random, wanted[0])
+        numbers = [False, True] * PER_NUMBER
+        while numbers:
+            text, target, foil, cue = make(random, numbers[0])
             text = text[0].upper() + text[1:]
-            if text in seen:
+            if text in texts:
                 continue
-            seen.add(text)
+            texts.add(text)
             sentences.append(
                 {
                     "text": text,
                     "target": target,
                     "foil": foil,
                     "cue": cue,
-                    "label": LABELS[wanted.pop(0)],
+                    "label": LABELS[numbers.pop(0)],
                     "group": group,
                 }
             )

@@ -216,7 +216,7 @@ def causal_card(training: dict[str, Any], figures: dict[str, Any], size: int) ->
         for name, r in figures["blimp"].items()
     ]
     blimp.append(["mean", f"**{figures['blimp_mean']:.3f}**", ""])
-    held = [
+    table_rows = [
         [
             split,
             str(r["perplexity"]),
@@ -264,7 +264,12 @@ against the bad sentence:
 
 Held-out WikiText-2 paragraphs without unknown words, cut at 256 tokens:
 
-{_table(["split", "perplexity per token", "bits per character", "tokens", "paragraphs"], held)}
+{
+        _table(
+            ["split", "perplexity per token", "bits per character", "tokens", "paragraphs"],
+            table_rows,
+        )
+    }
 
 {ANSWERED}
 

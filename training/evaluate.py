@@ -64,9 +64,9 @@ class MaskedReader:
         logits = torch.empty(len(texts), self.model.config.vocab_size)
         limit = self.model.config.max_position_embeddings
         for start in range(0, len(order), batch):
-            chosen = order[start : start + batch]
+            places_of_batch = order[start : start + batch]
             inputs = self.tokenizer(
-                [texts[i] for i in chosen],
+                [texts[i] for i in places_of_batch],
                 return_tensors="pt",
                 padding=True,
                 truncation=True,
@@ -74,21 +74,23 @@ class MaskedReader:
             ).to(self.device)
             hidden = self.model.bert(**inputs).last_hidden_state
             rows, places = torch.where(inputs["input_ids"] == self.tokenizer.mask_token_id)
-            if len(rows) != len(chosen):
+            if len(rows) != len(places_of_batch):
                 raise ValueError("each text needs exactly one [MASK] within the model's length")
-            logits[chosen] = self.model.cls(hidden[rows, places]).float().cpu()
+            logits[places_of_batch] = self.model.cls(hidden[rows, places]).float().cpu()
         return logits
 
     def decide(self, choices: list[Choice]) -> list[bool | None]:
         """Whether each right word scores above the wrong one; None unless both are one token."""
-        known = [(self.single_token(c.right), self.single_token(c.wrong)) for c in choices]
+        token_pairs = [(self.single_token(c.right), self.single_token(c.wrong)) for c in choices]
         scored = [
-            i for i, (right, wrong) in enumerate(known) if right is not None and wrong is not None
+            i
+            for i, (right, wrong) in enumerate(token_pairs)
+            if right is not None and wrong is not None
         ]
         logits = self.at_mask([choices[i].text for i in scored])
         verdicts: list[bool | None] = [None] * len(choices)
         for row, i in zip(logits, scored, strict=True):
-            right, wrong = known[i]
+            right, wrong = token_pairs[i]
             verdicts[i] = bool(row[right] > row[wrong])
         return verdicts
 
@@ -117,17 +119,17 @@ class MaskedReader:
         for row in range(min(rows, len(stream) // (width - 2))):
             inner = stream[row * (width - 2) : (row + 1) * (width - 2)]
             ids = torch.tensor([[self.tokenizer.cls_token_id, *inner, self.tokenizer.sep_token_id]])
-            chosen = (torch.rand(ids.shape, generator=generator) < rate) & ~torch.isin(
+            is_masked = (torch.rand(ids.shape, generator=generator) < rate) & ~torch.isin(
                 ids, specials
             )
             hidden = self.model.bert(
-                ids.masked_fill(chosen, mask).to(self.device)
+                ids.masked_fill(is_masked, mask).to(self.device)
             ).last_hidden_state
-            logits = self.model.cls(hidden[chosen.to(self.device)]).float()
+            logits = self.model.cls(hidden[is_masked.to(self.device)]).float()
             total += torch.nn.functional.cross_entropy(
-                logits, ids[chosen].to(self.device), reduction="sum"
+                logits, ids[is_masked].to(self.device), reduction="sum"
             ).item()
-            count += int(chosen.sum())
+            count += int(is_masked.sum())
         return {"perplexity": round(float(torch.tensor(total / count).exp()), 2), "tokens": count}
 
 

@@ -121,9 +121,9 @@ class Exercises:
         """Beginning and value of every document, and questions with their answers."""
         task = self.chance.choice(self.tasks)
         count = self.chance.randint(2, MOST_DOCUMENTS)
-        known = self.chance.random() < 0.5
+        is_familiar = self.chance.random() < 0.5
         words, sample = self.words, self.chance.sample
-        things = sample(words.things if known else self.vocabulary, count)
+        things = sample(words.things if is_familiar else self.vocabulary, count)
         if task == "key_value":
             numbers = [f" {number}" for number in sample(range(10, 100), count)]
             pairs = list(zip(things, numbers, strict=True))
@@ -132,7 +132,7 @@ class Exercises:
                 [(words.asks_value.format(thing=t), n) for t, n in pairs],
             )
         names = sample(words.names, count)
-        places = [f" {p}" for p in sample(words.places if known else self.vocabulary, count)]
+        places = [f" {p}" for p in sample(words.places if is_familiar else self.vocabulary, count)]
         if task == "two_hop":
             count = count // 2 + 1
             listed = [
@@ -149,10 +149,12 @@ class Exercises:
             return sample(listed, len(listed)), questions
         if task == "fact":  # documents that share words
             share = count // 2 + 1
-            kept = sample(list(itertools.product(names[:share], things[:share])), count)
+            fact_pairs = sample(list(itertools.product(names[:share], things[:share])), count)
         else:
-            kept = list(zip(names, things, strict=True))
-        facts = [(name, thing, place) for (name, thing), place in zip(kept, places, strict=True)]
+            fact_pairs = list(zip(names, things, strict=True))
+        facts = [
+            (name, thing, place) for (name, thing), place in zip(fact_pairs, places, strict=True)
+        ]
         return (
             [
                 (words.keeps.format(name=n, thing=t, place="").removesuffix(" ."), p)

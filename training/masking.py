@@ -35,16 +35,16 @@ def _hide(
     """Hides in each row the `limit` tokens with the highest keys (below zero: never)."""
     count = min(count, ids.shape[1])
     top, positions = keys.topk(count, dim=1)
-    chosen = (top > 0) & (torch.arange(count, device=ids.device)[None] < limit[:, None])
-    labels = torch.where(chosen, ids.gather(1, positions), IGNORED)
+    is_hidden = (top > 0) & (torch.arange(count, device=ids.device)[None] < limit[:, None])
+    labels = torch.where(is_hidden, ids.gather(1, positions), IGNORED)
     draw = torch.rand(positions.shape, device=ids.device)
     certain = sure.gather(1, positions)
-    shown = ids.gather(1, positions)
+    originals = ids.gather(1, positions)
     random_ids = torch.randint(FIRST_WORD_ID, vocabulary, positions.shape, device=ids.device)
     hidden = torch.where(
-        (draw < 0.85) | certain, MASK_ID, torch.where(draw < 0.90, random_ids, shown)
+        (draw < 0.85) | certain, MASK_ID, torch.where(draw < 0.90, random_ids, originals)
     )
-    inputs = ids.scatter(1, positions, torch.where(chosen, hidden, shown))
+    inputs = ids.scatter(1, positions, torch.where(is_hidden, hidden, originals))
     return MaskedBatch(inputs, positions, labels)
 
 
@@ -62,10 +62,10 @@ def mask_text(ids: Tensor, weights: Tensor, rate: float = 0.2) -> MaskedBatch:
 
 
 def mask_aimed(
-    ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, seen: float
+    ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, with_target: float
 ) -> MaskedBatch:
     """Hides one target alone (a share `alone` of the rows), one target and a few others (up to
-    `seen`), or else a fifth of the words as in running text.
+    `with_target`), or else a fifth of the words as in running text.
     """
     ids = ids.long()
     words = ids >= FIRST_WORD_ID
@@ -73,7 +73,7 @@ def mask_aimed(
     keys = torch.where(words, torch.rand(ids.shape, device=ids.device).pow(1 / weights[ids]), -1.0)
     draw = torch.rand(len(ids), device=ids.device)
     pick = (torch.rand(ids.shape, device=ids.device) * targets).argmax(1, keepdim=True)
-    aimed = targets.any(1) & (draw < seen)
+    aimed = targets.any(1) & (draw < with_target)
     sure = torch.zeros_like(words).scatter(1, pick, aimed[:, None])
     keys = keys + 10.0 * sure
     limit = torch.where(

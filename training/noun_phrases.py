@@ -110,10 +110,10 @@ class NounPhrases:
     def name(self) -> NounPhrase:
         """A proper name: mostly a given name, sometimes with a family name, or a place."""
         gender = self.pick(["f", "m", "f", "m", "f", "m", "f", "m", "f", "m", "n"])
-        given = self.pick(self.lexicon.names[gender])
+        first_name = self.pick(self.lexicon.names[gender])
         if self.chance(0.08):
-            return NounPhrase((given, self.pick(self.lexicon.families)), False, gender)
-        return NounPhrase((given,), False, gender)
+            return NounPhrase((first_name, self.pick(self.lexicon.families)), False, gender)
+        return NounPhrase((first_name,), False, gender)
 
     def named_group(self) -> NounPhrase:
         """Plural names: two people, a family, a people."""

@@ -111,34 +111,40 @@ def generated_rows(tokenizer_file: str, data: Path | None, seed: int, count: int
 def text_rows(tokenizer_file: str, data: Path | None, texts: list[str]) -> TextJob:
     """Paragraphs or stories as one stream of tokens and as rows of single sentences."""
     tokenizer, index = Tokenizer.from_file(tokenizer_file), load_benchmarks(data)
-    kept = [text for text in texts if not index.holds(text)]
+    new_texts = [text for text in texts if not index.holds(text)]
     stream: list[int] = []
-    for encoding in tokenizer.encode_batch(kept, add_special_tokens=False):
+    for encoding in tokenizer.encode_batch(new_texts, add_special_tokens=False):
         stream += [*encoding.ids, END_ID]
-    parts = [part for text in kept for part in sentences(text) if len(part) > 12]
+    parts = [part for text in new_texts for part in sentences(text) if len(part) > 12]
     rows = [encoding.ids for encoding in tokenizer.encode_batch(parts, add_special_tokens=False)]
     short, middle = _by_width(rows, [[] for _ in rows])
-    return TextJob(short, middle, np.array(stream, np.int16), len(kept), len(texts) - len(kept))
+    return TextJob(
+        short, middle, np.array(stream, np.int16), len(new_texts), len(texts) - len(new_texts)
+    )
 
 
 def causal_stream(tokenizer_file: str, data: Path | None, texts: list[str], start: int) -> TextJob:
     """Texts one behind the other, each opened by the start token."""
     tokenizer, index = Tokenizer.from_file(tokenizer_file), load_benchmarks(data)
-    kept = [text for text in texts if not index.holds(text)]
+    new_texts = [text for text in texts if not index.holds(text)]
     stream: list[int] = []
-    for encoding in tokenizer.encode_batch(kept, add_special_tokens=False):
+    for encoding in tokenizer.encode_batch(new_texts, add_special_tokens=False):
         stream += [start, *encoding.ids]
     empty = pad([], [], SHORT)
-    return TextJob(empty, empty, np.array(stream, np.int16), len(kept), len(texts) - len(kept))
+    return TextJob(
+        empty, empty, np.array(stream, np.int16), len(new_texts), len(texts) - len(new_texts)
+    )
 
 
 def generated_texts(data: Path | None, seed: int, count: int, sentences: int = 6) -> list[str]:
     """Plain generated sentences, several to a text, for tokenizers and for the causal model."""
     grammar, index = Grammar(seed), load_benchmarks(data)
-    kept = [
+    new_sentences = [
         text for text in (grammar.sentence().text for _ in range(count)) if not index.holds(text)
     ]
-    return [" ".join(kept[i : i + sentences]) for i in range(0, len(kept), sentences)]
+    return [
+        " ".join(new_sentences[i : i + sentences]) for i in range(0, len(new_sentences), sentences)
+    ]
 
 
 def in_chunks(items: list[str], size: int) -> list[list[str]]:

@@ -31,7 +31,7 @@ def sample_stories(
     while len(stories) < count and time.monotonic() - began < seconds:
         size = min(batch, count - len(stories))
         current = torch.full((size, 1), start, device=device)
-        cache, drawn = DynamicCache(), []
+        cache, steps = DynamicCache(), []
         with torch.inference_mode():
             for _ in range(tokens):
                 logits = (
@@ -40,8 +40,8 @@ def sample_stories(
                 )
                 noise = torch.empty_like(logits).exponential_(generator=generator)
                 current = logits.softmax(-1).div_(noise).argmax(-1, keepdim=True)
-                drawn.append(current)
-        rows = torch.cat(drawn, 1).tolist()
+                steps.append(current)
+        rows = torch.cat(steps, 1).tolist()
         stories += tokenizer.batch_decode(
             [_until_end(row, {start, end}) for row in rows], skip_special_tokens=True
         )

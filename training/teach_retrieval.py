@@ -44,14 +44,14 @@ WARM_UP = 200  # steps
 class ExerciseBank:
     """Exercises on the device; processes replace the oldest while training draws from all."""
 
-    def __init__(self, pool: Executor, tokenizer_file: str, chosen: argparse.Namespace):
-        self.pool, self.file, self.chosen = pool, tokenizer_file, chosen
-        self.chunk = min(1024, 4 * chosen.batch)
-        self.slots = 8 * chosen.processes
+    def __init__(self, pool: Executor, tokenizer_file: str, options: argparse.Namespace):
+        self.pool, self.file, self.chosen = pool, tokenizer_file, options
+        self.chunk = min(1024, 4 * options.batch)
+        self.slots = 8 * options.processes
         shape = (self.slots * self.chunk, WIDTH)
-        self.tokens = torch.zeros(shape, dtype=torch.int16, device=chosen.device)
-        self.weights = torch.zeros(shape, dtype=torch.float16, device=chosen.device)
-        self.seeds, self.made = itertools.count(10**5 * chosen.seed), 0
+        self.tokens = torch.zeros(shape, dtype=torch.int16, device=options.device)
+        self.weights = torch.zeros(shape, dtype=torch.float16, device=options.device)
+        self.seeds, self.made = itertools.count(10**5 * options.seed), 0
         self.jobs: list[Future[tuple[np.ndarray, np.ndarray]]] = []
         while self.made < self.slots:
             self.refill(0.0, wait=True)
@@ -135,28 +135,30 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train by the clock, and report answers and what is left of the grammar."""
-    chosen = parse(arguments)
-    torch.manual_seed(chosen.seed)
-    tokenizer_file = str(chosen.model / "tokenizer.json")
+    options = parse(arguments)
+    torch.manual_seed(options.seed)
+    tokenizer_file = str(options.model / "tokenizer.json")
     tokenizer = Tokenizer.from_file(tokenizer_file)
     model, former = (
-        LlamaForCausalLM.from_pretrained(chosen.model, dtype=torch.float32).to(chosen.device)
+        LlamaForCausalLM.from_pretrained(options.model, dtype=torch.float32).to(options.device)
         for _ in range(2)
     )
-    with make_pool(chosen.processes) as pool:
-        windows = _windows(pool, tokenizer_file, former, chosen)
-        bank = ExerciseBank(pool, tokenizer_file, chosen)
-        steps = _train(model.train(), former, tokenizer, windows, bank, chosen)
+    with make_pool(options.processes) as pool:
+        windows = _windows(pool, tokenizer_file, former, options)
+        bank = ExerciseBank(pool, tokenizer_file, options)
+        steps = _train(model.train(), former, tokenizer, windows, bank, options)
         for job in bank.jobs:
             job.cancel()
-    save_model(model, tokenizer, chosen.out, causal=True)
+    save_model(model, tokenizer, options.out, causal=True)
     figures = {
-        "options": {name: str(value) for name, value in vars(chosen).items()},
+        "options": {name: str(value) for name, value in vars(options).items()},
         "steps": steps,
-        "answered": answered(CausalReader(chosen.out, chosen.device), chosen.prompts, FINAL_SEED),
-        **evaluate_causal(chosen.out, chosen.data, chosen.device),
+        "answered": answered(
+            CausalReader(options.out, options.device), options.prompts, FINAL_SEED
+        ),
+        **evaluate_causal(options.out, options.data, options.device),
     }
-    (chosen.out / "retrieval.json").write_text(json.dumps(figures, indent=2) + "\n")
+    (options.out / "retrieval.json").write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2), flush=True)
 
 
@@ -166,16 +168,18 @@ def _train(
     tokenizer: Tokenizer,
     windows: Windows,
     bank: ExerciseBank,
-    chosen: argparse.Namespace,
+    options: argparse.Namespace,
 ) -> int:
     """Take steps until the time is up; return their number."""
-    optimizer = optimizer_for(model, chosen.rate, (0.9, 0.98), 0.0, chosen.device)
+    optimizer = optimizer_for(model, options.rate, (0.9, 0.98), 0.0, options.device)
 
     def step_once() -> tuple[Tensor, ...]:
-        drawn = torch.randint(0, len(bank.tokens), (chosen.batch,), device=chosen.device)
+        places = torch.randint(0, len(bank.tokens), (options.batch,), device=options.device)
         optimizer.zero_grad(set_to_none=True)
         loss, right = _exercise_loss(
-            _logits(model, tokens := bank.tokens[drawn].long()), tokens, bank.weights[drawn].float()
+            _logits(model, tokens := bank.tokens[places].long()),
+            tokens,
+            bank.weights[places].float(),
         )
         loss.backward()
         ids = windows.draw()
@@ -185,38 +189,38 @@ def _train(
         after = log_softmax(logits, -1).flatten(0, 1)
         distance = kl_div(after, before, reduction="batchmean", log_target=True)
         plain = cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
-        (chosen.keep * distance + chosen.plain * plain).backward()
+        (options.keep * distance + options.plain * plain).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         return loss.detach(), right, distance.detach(), plain.detach()
 
-    run_step = graphed(step_once, optimizer, chosen.device)
+    run_step = graphed(step_once, optimizer, options.device)
     begin, step, reported, checked = time.monotonic(), 0, 0.0, 0.0
-    while (seconds := time.monotonic() - begin) < 60 * chosen.minutes:
-        progress = seconds / (60 * chosen.minutes)
+    while (seconds := time.monotonic() - begin) < 60 * options.minutes:
+        progress = seconds / (60 * options.minutes)
         bank.refill(progress)
         decay = 1.0 if progress < 0.4 else 0.5 + 0.5 * math.cos(math.pi * (progress - 0.4) / 0.6)
-        set_rate(optimizer, chosen.rate * min(1, (step + 1) / WARM_UP) * decay)
+        set_rate(optimizer, options.rate * min(1, (step + 1) / WARM_UP) * decay)
         values = run_step()
         step += 1
-        if step % 20 == 0 and chosen.device == "cuda":
+        if step % 20 == 0 and options.device == "cuda":
             torch.cuda.synchronize()
         if seconds - reported >= 10:
             reported = seconds
             loss, right, distance, plain = (value.item() for value in values)
             print(
-                f"{chosen.out.name} {seconds:.0f} s, step {step}, {bank.made} chunks: loss"
+                f"{options.out.name} {seconds:.0f} s, step {step}, {bank.made} chunks: loss"
                 f" {loss:.3f}, right {right:.3f}, divergence {distance:.3f}, plain {plain:.3f}",
                 flush=True,
             )
-        if seconds - checked >= chosen.check:
+        if seconds - checked >= options.check:
             checked = seconds
-            save_model(model, tokenizer, chosen.out, causal=True)
-            reader = CausalReader(chosen.out, chosen.device)
-            blimp = blimp_accuracies(reader, chosen.data, 200)
+            save_model(model, tokenizer, options.out, causal=True)
+            reader = CausalReader(options.out, options.device)
+            blimp = blimp_accuracies(reader, options.data, 200)
             mean = sum(figure["accuracy"] for figure in blimp.values()) / max(1, len(blimp))
-            shares = json.dumps(answered(reader, min(50, chosen.prompts)))
-            print(f"{chosen.out.name} {seconds:.0f} s: BLiMP {mean:.3f}, {shares}", flush=True)
+            shares = json.dumps(answered(reader, min(50, options.prompts)))
+            print(f"{options.out.name} {seconds:.0f} s: BLiMP {mean:.3f}, {shares}", flush=True)
     return step
 
 
@@ -270,17 +274,17 @@ def _exercise_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> tuple[Ten
 
 
 def _windows(
-    pool: Executor, tokenizer_file: str, former: LlamaForCausalLM, chosen: argparse.Namespace
+    pool: Executor, tokenizer_file: str, former: LlamaForCausalLM, options: argparse.Namespace
 ) -> Windows:
     """Windows of WikiText-2, of generated sentences and of samples of the former model."""
     width, start = former.config.max_position_embeddings, former.config.bos_token_id
-    each = max(1, chosen.generated // (4 * chosen.processes))
+    each = max(1, options.generated // (4 * options.processes))
     jobs = [
-        pool.submit(generated_texts, chosen.data, 1000 * (chosen.seed + 1) + number, each)
-        for number in range(4 * chosen.processes)
+        pool.submit(generated_texts, options.data, 1000 * (options.seed + 1) + number, each)
+        for number in range(4 * options.processes)
     ]
     samples = former.generate(
-        torch.full((chosen.samples, 1), start, device=chosen.device),
+        torch.full((options.samples, 1), start, device=options.device),
         do_sample=True,
         top_k=0,
         max_new_tokens=width - 1,
@@ -290,16 +294,16 @@ def _windows(
         gather(
             pool,
             causal_stream,
-            [(tokenizer_file, chosen.data, part, start) for part in in_chunks(texts, 500)],
+            [(tokenizer_file, options.data, part, start) for part in in_chunks(texts, 500)],
         ).stream
         for texts in (
-            wikitext_paragraphs(chosen.data / "wikitext2", "train"),
+            wikitext_paragraphs(options.data / "wikitext2", "train"),
             [text for job in jobs for text in job.result()],
         )
     ]
     print(f"windows from {[len(stream) for stream in streams]} tokens", flush=True)
-    on_device = [torch.from_numpy(stream).to(chosen.device) for stream in streams]
-    return Windows([*on_device, samples.flatten().to(torch.int16)], chosen.mix, width, start)
+    on_device = [torch.from_numpy(stream).to(options.device) for stream in streams]
+    return Windows([*on_device, samples.flatten().to(torch.int16)], options.mix, width, start)
 
 
 if __name__ == "__main__":

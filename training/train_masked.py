@@ -115,10 +115,10 @@ class MaskedTrainer:
     def _losses(self, batches: list[MaskedBatch]) -> list[Tensor]:
         """Mean loss of each batch; batches of one width share a pass through the layers."""
         inputs = torch.cat([batch.inputs for batch in batches])
-        seen = None  # long rows are full
+        attention_mask = None  # long rows are full
         if inputs.shape[1] < LONG:
-            seen = (inputs != PAD_ID)[:, None, None].expand(-1, -1, inputs.shape[1], -1)
-        hidden = self.model.bert(inputs, attention_mask=seen).last_hidden_state
+            attention_mask = (inputs != PAD_ID)[:, None, None].expand(-1, -1, inputs.shape[1], -1)
+        hidden = self.model.bert(inputs, attention_mask=attention_mask).last_hidden_state
         losses = []
         for batch, states in zip(
             batches, hidden.split([len(batch.inputs) for batch in batches]), strict=True
@@ -130,12 +130,12 @@ class MaskedTrainer:
 
     def _batches(self, width: int, counts: tuple[int, int]) -> list[MaskedBatch]:
         ids, targets = self.generated[width]
-        chosen = self._some(ids, counts[0])
+        places = self._some(ids, counts[0])
         natural = self.natural[width][self._some(self.natural[width], counts[1])]
         numbered = self.weights[natural.long()] > 1
         return [
-            mask_aimed(ids[chosen], targets[chosen], self.weights, alone=0.55, seen=0.75),
-            mask_aimed(natural, numbered, self.weights, alone=0.3, seen=0.4),
+            mask_aimed(ids[places], targets[places], self.weights, alone=0.55, with_target=0.75),
+            mask_aimed(natural, numbered, self.weights, alone=0.3, with_target=0.4),
         ]
 
     def step(self) -> tuple[Tensor, ...]:

@@ -60,8 +60,8 @@ def train_wordpiece(texts: Iterable[str], words: list[str], size: int) -> Tokeni
     learner.train_from_iterator(texts, trainer)
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
     characters = [piece for piece, _ in learned if len(piece.removeprefix("##")) == 1]
-    wanted = [word for word in FUNCTION_WORDS.split() + words if word.isalpha()]
-    fixed = dict.fromkeys([*SPECIALS, *characters, *wanted])
+    alphabetic = [word for word in FUNCTION_WORDS.split() + words if word.isalpha()]
+    fixed = dict.fromkeys([*SPECIALS, *characters, *alphabetic])
     everything = dict.fromkeys([*fixed, *(piece for piece, _ in learned)])
     counter = _wordpiece({piece: i for i, piece in enumerate(everything)})
     uses: Counter[str] = Counter()

@@ -56,14 +56,14 @@ def ported(compiled: Any, letters: str) -> transformers.GPT2LMHeadModel:
 
 
 def _fill(model: Any, compiled: Any, letters: str, channels: int) -> None:
-    weights, known = compiled.params, compiled.input_encoder.encoding_map
+    weights, ids_by_name = compiled.params, compiled.input_encoder.encoding_map
     body = model.transformer
     for norm in (body.ln_f, *(n for block in body.h for n in (block.ln_1, block.ln_2))):
         norm.weight.fill_(GAIN)
         norm.bias.zero_()
     names = {**dict.fromkeys(letters), "BOS": "BOS", "PAD": "compiler_pad"}
     for name, number in vocabulary(letters).items():
-        row = weights["token_embed"]["embeddings"][known[names[name] or name]]
+        row = weights["token_embed"]["embeddings"][ids_by_name[names[name] or name]]
         body.wte.weight[number] = _written(row, channels)
     body.wpe.weight.copy_(_written(weights["pos_embed"]["embeddings"], channels))
     for number, block in enumerate(body.h):
@@ -93,9 +93,9 @@ def _fill_attention(attention: Any, weights: Any, part: str, settings: Any, chan
         offset = _tensor(weights[f"{part}/{name}"]["b"]) * factor
         for head in range(heads):
             start = number * 2 * channels + head * width
-            own = slice(head * keys, (head + 1) * keys)
-            attention.c_attn.weight[:, start : start + keys] = matrix[:, own]
-            attention.c_attn.bias[start : start + keys] = offset[own]
+            columns = slice(head * keys, (head + 1) * keys)
+            attention.c_attn.weight[:, start : start + keys] = matrix[:, columns]
+            attention.c_attn.bias[start : start + keys] = offset[columns]
     output = _written(weights[f"{part}/linear"]["w"], channels)
     attention.c_proj.weight.zero_()
     for head in range(heads):
@@ -111,13 +111,13 @@ def _tensor(array: Any) -> torch.Tensor:
 
 def _written(array: Any, channels: int) -> torch.Tensor:
     """What goes into the stream: [..., plain] -> [..., x and -x], filled up with zeros."""
-    given = _tensor(array)
-    filled = torch.nn.functional.pad(given, (0, channels - given.shape[-1]))
+    values = _tensor(array)
+    filled = torch.nn.functional.pad(values, (0, channels - values.shape[-1]))
     return torch.cat([filled, -filled], -1)
 
 
 def _read(array: Any, channels: int) -> torch.Tensor:
     """What is taken out of the stream: [plain, out] -> [2 channels, out]."""
-    given = _tensor(array)
-    filled = torch.nn.functional.pad(given, (0, 0, 0, channels - given.shape[0]))
+    values = _tensor(array)
+    filled = torch.nn.functional.pad(values, (0, 0, 0, channels - values.shape[0]))
     return torch.cat([filled, -filled], 0) / 2

@@ -42,10 +42,10 @@ def both_needed() -> rasp.SOp:
 
 
 def switch() -> rasp.SOp:
-    def chosen(one: str, other: str) -> str:
+    def choose(one: str, other: str) -> str:
         return other if one == "a" else one
 
-    return rasp.SequenceMap(chosen, _at(1), _at(3))
+    return rasp.SequenceMap(choose, _at(1), _at(3))
 
 
 # Name -> (what it computes, the program).

@@ -61,16 +61,16 @@ class Ported:
         ids = torch.tensor([_ids(letters)])
         with torch.no_grad():
             state = self.model.transformer(input_ids=ids).last_hidden_state[0]
-        wanted = np.asarray(self.compiled.apply(["BOS", *letters]).transformer_output)[0]
-        far = np.abs(state[:, : wanted.shape[-1]].numpy() - wanted).max()
+        expected = np.asarray(self.compiled.apply(["BOS", *letters]).transformer_output)[0]
+        far = np.abs(state[:, : expected.shape[-1]].numpy() - expected).max()
         if far > CLOSE:
             raise RuntimeError(f"the GPT-2 is not the compiled program: {far:.1e} apart")
 
 
 def cases_of(one: Ported, name: str) -> Iterator[dict[str, Any]]:
     """Twelve inputs whose output is decided, with their sources under both definitions."""
-    chance, known = random.Random(name), set()
-    while len(known) < CASES:
+    chance, names = random.Random(name), set()
+    while len(names) < CASES:
         letters = "".join(chance.choices(LETTERS, k=chance.randint(SHORTEST, LONGEST - 1)))
         place = len(letters) - 1
         try:
@@ -78,9 +78,9 @@ def cases_of(one: Ported, name: str) -> Iterator[dict[str, Any]]:
             sources = carried(one.program, letters, place)
         except Undecided:
             continue
-        if answer is None or letters in known:
+        if answer is None or letters in names:
             continue
-        known.add(letters)
+        names.add(letters)
         one.check_states(letters)
         yield _case(one, letters, place, answer, sources)
 
@@ -107,8 +107,8 @@ def _case(one: Ported, letters: str, place: int, answer: str, sources: set[int])
 
 
 def _ids(letters: str) -> list[int]:
-    known = vocabulary(LETTERS)
-    return [known["BOS"], *(known[letter] for letter in letters)]
+    numbers = vocabulary(LETTERS)
+    return [numbers["BOS"], *(numbers[letter] for letter in letters)]
 
 
 def files_of(name: str) -> dict[str, bytes]:

@@ -33,8 +33,8 @@ def card(training: dict[str, Any], figures: dict[str, Any]) -> str:
     layers = range(len(next(iter(next(iter(figures["aer"].values())).values()))["layers"]))
     head = ["measure", "setting, end mark", "best (layer)", "held out", "mean", *map(str, layers)]
     samples = [
-        f"- {german}\n  - reference: {english}\n  - model: {made}"
-        for german, english, made in figures["examples"]
+        f"- {german}\n  - reference: {english}\n  - model: {translation}"
+        for german, english, translation in figures["examples"]
     ]
     return "\n".join(
         [

@@ -34,10 +34,10 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+(?:[-'’]\w+)*|[^\w\s]", text.lower())
 
 
-def bleu(translated: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
+def bleu(translated: Sequence[str], references: Sequence[str], order: int = 4) -> float:
     """Corpus BLEU (Papineni et al. 2002), 0 to 100, on `words`, without smoothing."""
     right, tried, lengths = Counter[int](), Counter[int](), [0, 0]
-    for one, other in zip(map(words, translated), map(words, wanted), strict=True):
+    for one, other in zip(map(words, translated), map(words, references), strict=True):
         lengths = [lengths[0] + len(one), lengths[1] + len(other)]
         for n in range(1, order + 1):
             mine, theirs = (
@@ -60,12 +60,12 @@ def translations(
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for start in range(0, len(order), rows):
         places = order[start : start + rows]
-        given = tokenizer([texts[i] for i in places], return_tensors="pt", padding=True).to(
+        inputs = tokenizer([texts[i] for i in places], return_tensors="pt", padding=True).to(
             model.device
         )
-        made = model.generate(**given, num_beams=beams, max_length=100)
+        outputs = model.generate(**inputs, num_beams=beams, max_length=100)
         by_number |= dict(
-            zip(places, tokenizer.batch_decode(made, skip_special_tokens=True), strict=True)
+            zip(places, tokenizer.batch_decode(outputs, skip_special_tokens=True), strict=True)
         )
     return [by_number[i] for i in range(len(texts))]
 
@@ -78,12 +78,15 @@ def token_accuracy(
     right = count = 0
     for start in range(0, len(pairs), rows):
         german, english = zip(*pairs[start : start + rows], strict=True)
-        given = tokenizer(
+        inputs = tokenizer(
             list(german), text_target=list(english), return_tensors="pt", padding=True
         ).to(model.device)
-        real = given["labels"] != tokenizer.pad_token_id
-        chosen = model(**given).logits.argmax(-1)
-        right, count = right + int((chosen == given["labels"])[real].sum()), count + int(real.sum())
+        real = inputs["labels"] != tokenizer.pad_token_id
+        predictions = model(**inputs).logits.argmax(-1)
+        right, count = (
+            right + int((predictions == inputs["labels"])[real].sum()),
+            count + int(real.sum()),
+        )
     return right / count
 
 
@@ -91,16 +94,18 @@ def alignment_errors(
     lens: Lens, corpus: Corpus, measures: Sequence[str] = MEASURES
 ) -> dict[str, Any]:
     """AER by layer for each measure, both settings, both ways with the end mark."""
-    seen: dict[tuple[str, str, str], list[Any]] = {}
+    observations_by_setting: dict[tuple[str, str, str], list[Any]] = {}
     for example in corpus.aligned:
         case = Case(lens, example)
         for measure in measures:
             for setting in word_alignment.SETTINGS:
                 for eos in word_alignment.EOS:
                     observation = word_alignment.observe(case, measure, setting=setting, eos=eos)
-                    seen.setdefault((measure, setting, eos), []).append(observation)
+                    observations_by_setting.setdefault((measure, setting, eos), []).append(
+                        observation
+                    )
     errors: dict[str, Any] = {}
-    for (measure, setting, eos), observations in seen.items():
+    for (measure, setting, eos), observations in observations_by_setting.items():
         result = word_alignment.conclude(observations)
         figures = {
             "best": result.value,
@@ -128,14 +133,16 @@ def diagonal_error(corpus: Corpus) -> float:
 def evaluated(folder: Path, corpus: Corpus, device: str) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = MarianMTModel.from_pretrained(folder, dtype=torch.float32).to(device).eval()
-    made = translations(model, tokenizer, [german for german, _ in corpus.test])
+    translated = translations(model, tokenizer, [german for german, _ in corpus.test])
     return {
         "corpus": corpus.source,
         "parameters": sum(p.numel() for p in model.parameters()),
         "token_accuracy": token_accuracy(model, tokenizer, corpus.test),
-        "bleu": bleu(made, [english for _, english in corpus.test]),
+        "bleu": bleu(translated, [english for _, english in corpus.test]),
         "sentences": len(corpus.test),
-        "examples": [[*pair, text] for pair, text in zip(corpus.test[:3], made, strict=False)],
+        "examples": [
+            [*pair, text] for pair, text in zip(corpus.test[:3], translated, strict=False)
+        ],
         "aligned_pairs": len(corpus.aligned),
         "diagonal": diagonal_error(corpus),
         "aer": alignment_errors(Lens(model, tokenizer), corpus),
@@ -154,10 +161,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     figures = evaluated(arguments.model, real_corpus(arguments.data), arguments.device)
-    shown = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
-    print(shown)
+    text = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
+    print(text)
     if arguments.json:
-        arguments.json.write_text(shown, encoding="utf-8")
+        arguments.json.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,6 @@ def toy_corpus(seed: int, count: int = 80) -> Corpus:
             name=f"toy:{number}", **texts, source=german, target=english, sure=links, possible=links
         )
 
-    made = [aligned(number) for number in range(count)]
-    pairs = [(pair.text, pair.pair or "") for pair in made]
-    return Corpus(pairs[20:], pairs[10:20], pairs[:10], made[:6], "made-up sentences")
+    examples = [aligned(number) for number in range(count)]
+    pairs = [(pair.text, pair.pair or "") for pair in examples]
+    return Corpus(pairs[20:], pairs[10:20], pairs[:10], examples[:6], "made-up sentences")

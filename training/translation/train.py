@@ -222,10 +222,10 @@ class Trainer:
                 decoder_input_ids=decoder,
                 use_cache=False,
             ).logits
-        flat, wanted = logits.flatten(0, 1).float(), labels.flatten()
+        flat, targets = logits.flatten(0, 1).float(), labels.flatten()
         return (
-            cross_entropy(flat, wanted, ignore_index=IGNORED, label_smoothing=smoothing),
-            (flat.argmax(-1) == wanted).sum(),
+            cross_entropy(flat, targets, ignore_index=IGNORED, label_smoothing=smoothing),
+            (flat.argmax(-1) == targets).sum(),
         )
 
     @torch.no_grad()
