@@ -22,7 +22,7 @@ from mixlens.measuring.answer_odds import (
     log_odds,
     token_log_probabilities,
 )
-from mixlens.measuring.context_citing import ContextCitation, drawn_masks, keep_segments
+from mixlens.measuring.context_citing import ContextCitation, draw_masks, keep_segments
 from mixlens.text.segments import spans_of
 from tests import reference
 from tests.measures import models
@@ -71,7 +71,7 @@ def test_scores_are_those_of_the_definition(lens: Lens) -> None:
     blanks = ["", " ", "\n", " "]
     assert list(made.texts) == parts
     odds = []
-    for kept in drawn_masks(16, 4, 0):
+    for kept in draw_masks(16, 4, 0):
         chosen = [number for number in range(4) if kept[number]]
         text = "".join(blanks[i] * (i != chosen[0]) + parts[i] for i in chosen)
         odds.append(_log_odds(lens, f"Context: {text}\n\nQuery: {QUERY}", answer))
@@ -90,13 +90,13 @@ def test_scores_are_those_of_the_definition(lens: Lens) -> None:
 def test_a_surrogate_that_is_right_is_seen(lens: Lens) -> None:
     """The held-out correlation is that of ranks, on masks that were not fitted."""
     made = lens.context_cite(CONTEXT, QUERY, " The keys.", ablations=20, held_out=10, seed=3)
-    kept = drawn_masks(30, 4, 3)
+    kept = draw_masks(30, 4, 3)
     whole = [f"Context: {_kept(row)}\n\nQuery: {QUERY}" for row in kept[20:]]
     actual = [_log_odds(lens, prompt, " The keys.") for prompt in whole]
     predicted = kept[20:] @ made.scores + made.intercept
     assert made.correlation == pytest.approx(spearmanr(predicted, actual).statistic)
     assert f"{made.correlation:.2f}" in repr(made)
-    assert not (drawn_masks(30, 4, 0) == kept).all()
+    assert not (draw_masks(30, 4, 0) == kept).all()
 
 
 def _kept(row: np.ndarray) -> str:

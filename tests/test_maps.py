@@ -13,7 +13,7 @@ from torch import nn
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
+from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_text
 from mixlens.text.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]
@@ -69,7 +69,7 @@ def of_row(
         scores=scores,
         options=options,
     )
-    return maps_of_row(batch, row)
+    return maps_of_text(batch, row)
 
 
 # ----------------------------------------------------------------------------------- from a measure

@@ -18,7 +18,7 @@ import pytest
 
 import mixlens
 from mixlens.runs.journal import LINES
-from mixlens.runs.settings import owned_folder
+from mixlens.runs.settings import lock_folder
 from tests.cli.running import run
 
 TEXT = "The dogs near the river [MASK] old."
@@ -205,7 +205,7 @@ def test_the_answer_and_the_status(
 
 
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
-    with owned_folder(tmp_path / "out", LINES):
+    with lock_folder(tmp_path / "out", LINES):
         result = run("benchmark", *SHORT, "--out", str(tmp_path / "out"))
     assert result.status == 2
     assert "in use by another run" in result.err

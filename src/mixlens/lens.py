@@ -1220,9 +1220,9 @@ class Lens:
         >>> [word for word, probability in lens.predictions(text, top=2)]
         ['are', 'live']
         """
-        from mixlens.replay.explained_output import predicted
+        from mixlens.replay.explained_output import predict_top
 
-        return predicted(self.record(text), top, position)
+        return predict_top(self.record(text), top, position)
 
     def identifiability(
         self, given: Text | Mapping[str, Any], *, site: str | None = None

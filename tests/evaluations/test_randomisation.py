@@ -16,7 +16,7 @@ from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
 from mixlens.evaluations import randomisation
-from mixlens.evaluations.randomisation import drawn_anew, random_lens, randomise_parameters, steps
+from mixlens.evaluations.randomisation import draw_anew, random_lens, randomise_parameters, steps
 from tests.evaluations.sentences import cases, lens
 
 
@@ -65,10 +65,10 @@ def test_weights_keep_their_mean_and_spread_and_norms_are_drawn_too() -> None:
 
 def test_draws_depend_on_seed_and_name_alone() -> None:
     weight = torch.randn(4, 5)
-    assert torch.equal(drawn_anew("a", weight, 0), drawn_anew("a", weight, 0))
-    assert not torch.equal(drawn_anew("a", weight, 0), drawn_anew("b", weight, 0))
-    assert not torch.equal(drawn_anew("a", weight, 0), drawn_anew("a", weight, 1))
-    assert torch.equal(drawn_anew("a", torch.full((3,), 2.0), 0), torch.full((3,), 2.0))
+    assert torch.equal(draw_anew("a", weight, 0), draw_anew("a", weight, 0))
+    assert not torch.equal(draw_anew("a", weight, 0), draw_anew("b", weight, 0))
+    assert not torch.equal(draw_anew("a", weight, 0), draw_anew("a", weight, 1))
+    assert torch.equal(draw_anew("a", torch.full((3,), 2.0), 0), torch.full((3,), 2.0))
 
 
 def test_steps_go_down_from_the_last_layer() -> None:

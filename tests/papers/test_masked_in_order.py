@@ -45,7 +45,7 @@ def test_falls_and_accuracy_are_those_of_the_masked_texts(text: str, measure: st
 
 
 def test_few_tokens_lose_none_at_small_shares() -> None:
-    masked = paper.masked_in_order(np.array([3, 1, 2]), tokens=5)
+    masked = paper.mask_in_order(np.array([3, 1, 2]), tokens=5)
     assert masked.sum(1).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert masked[3].tolist() == [False, False, False, True, False]
     assert torch.as_tensor(masked[-1]).nonzero().flatten().tolist() == [1, 3]

@@ -11,7 +11,7 @@ import pytest
 
 from mixlens import InvalidInput, Lens
 from mixlens.text import chats
-from mixlens.text.chats import written_out
+from mixlens.text.chats import format_chat
 
 CHATML = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nYou are a helpful assistant."
@@ -51,7 +51,7 @@ def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
 def turns(tokenizer: Any, template: str, messages: list[dict[str, Any]]) -> Any:
     """Name, text and what is in front of it; None if the turns are not known."""
     tokenizer.chat_template = template
-    text, spans = written_out(tokenizer, messages)
+    text, spans = format_chat(tokenizer, messages)
     if spans is None:
         return None
     return [(name, text[start:stop], text[:start][-3:]) for name, start, stop in spans]
@@ -174,7 +174,7 @@ def test_a_template_that_does_not_end_is_stopped(
     def ask() -> None:
         parts = [{"type": "text", "text": "Hi"}]  # which are asked for with marks first
         with pytest.raises(InvalidInput, match=r"did not end within|writes .* characters") as error:
-            written_out(tokenizer, [said("user", parts)])
+            format_chat(tokenizer, [said("user", parts)])
         caught.append(error.value)
 
     def own(frame: Any, event: str, value: Any) -> None:
@@ -205,4 +205,4 @@ def test_a_long_chat_is_within_the_limits(tokenizer: Any) -> None:
 
 def _written(tokenizer: Any, template: str, messages: list[dict[str, Any]]) -> Any:
     tokenizer.chat_template = template
-    return written_out(tokenizer, messages)
+    return format_chat(tokenizer, messages)

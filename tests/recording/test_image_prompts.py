@@ -260,7 +260,7 @@ def test_a_model_without_a_processor_is_explained() -> None:
 def test_inputs_that_grow_differently_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from mixlens.text import media_prompts
 
-    grown = media_prompts.continued_tensors
+    grown = media_prompts.continue_tensors
 
     def wrong(model: Any, prompt: Any, ids: Any) -> dict[str, Any]:
         made = grown(model, prompt, ids)
@@ -268,6 +268,6 @@ def test_inputs_that_grow_differently_are_refused(monkeypatch: pytest.MonkeyPatc
             made["token_type_ids"][:, len(prompt.ids) :] = 1  # Gemma 3 takes words for patches
         return made
 
-    monkeypatch.setattr("mixlens.text.continuation.continued_tensors", wrong)
+    monkeypatch.setattr("mixlens.text.continuation.continue_tensors", wrong)
     with pytest.raises(mixlens.MixlensError, match=r"different logits|do not match"):
         vision_lens("gemma3").generate(chat(picture()), answer=" a cat . and dog")

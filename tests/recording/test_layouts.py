@@ -11,7 +11,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens.capture.attention_call import AttentionCall, Listener
-from mixlens.capture.batch_axes import Blocks, Bounds, batch_axes, row_copies
+from mixlens.capture.batch_axes import Blocks, Bounds, batch_axes, copy_text
 from mixlens.capture.packed_attention import PackedAttention, combine_packed_calls
 from mixlens.contracts import AttentionKind
 from tests.zoo import native
@@ -66,7 +66,7 @@ def test_an_edit_of_values_reaches_each_piece_at_its_place() -> None:
 def test_bounds_and_masks_of_packed_rows_grow_with_copies() -> None:
     bounds = torch.tensor([0, 2, 5])
     assert batch_axes(bounds, torch.tensor([0, 2, 5, 7, 10]), 1, 2) == Bounds()
-    assert row_copies(bounds, Bounds(), 0, 3, 1).tolist() == [0, 2, 5, 7, 10, 12, 15]
+    assert copy_text(bounds, Bounds(), 0, 3, 1).tolist() == [0, 2, 5, 7, 10, 12, 15]
     mask = torch.full((1, 1, 3, 3), -9.0).tril(-1)
     twice = Blocks(-5.0).copies(mask, 0, 2)
     assert twice.shape == (1, 1, 6, 6)

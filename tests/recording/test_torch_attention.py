@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import mixlens
 from mixlens.capture.attention_call import Listener
-from mixlens.capture.softmax_trace import taken_apart
+from mixlens.capture.softmax_trace import run_stepwise
 from tests.zoo.native import cosine_distance
 
 HEADS = 4
@@ -131,7 +131,7 @@ def test_taken_apart_it_gives_what_torch_gives(options: dict[str, Any]) -> None:
     known: dict[int, torch.nn.Linear] = {id(projection.weight): projection}
     for owners, calls in ((known, 1), ({}, 0)):
         listener = Listener()
-        made = taken_apart(listener, owners, query, key, value, *own, False, **options)
+        made = run_stepwise(listener, owners, query, key, value, *own, False, **options)
         assert listener.calls == calls, "what belongs to no module is left to torch"
         torch.testing.assert_close(made[0], expected[0], atol=1e-12, rtol=0)
         assert (made[1] is None) == (expected[1] is None)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import HookPoint, LayerCall
-from mixlens.structure.layouts import turned_parts, turned_sides
+from mixlens.structure.layouts import find_swapped_sides, swap_parts
 
 
 class Turning(nn.Module):
@@ -33,7 +33,7 @@ class Turned(nn.Module):
 @pytest.mark.parametrize(("tokens", "rows"), [(4, 4), (5, 4)])
 def test_a_part_may_take_the_tokens_first_and_return_the_rows_first(tokens: int, rows: int) -> None:
     layer = Turned()
-    sides = turned_sides(LayerCall("", layer, (torch.randn(5, 2, 3),), {}))
+    sides = find_swapped_sides(LayerCall("", layer, (torch.randn(5, 2, 3),), {}))
     assert sides == {
         HookPoint("turning", "in"),
         HookPoint("plain", "in"),
@@ -48,7 +48,7 @@ def test_a_part_may_take_the_tokens_first_and_return_the_rows_first(tokens: int,
 
     for path, part in layer.named_children():
         look(path, part)
-    with turned_parts(layer, rows, tokens, sides):
+    with swap_parts(layer, rows, tokens, sides):
         torch.testing.assert_close(layer(given), expected)
     turned = given.transpose(0, 1)
     torch.testing.assert_close(seen["turning in"], turned)

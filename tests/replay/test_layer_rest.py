@@ -143,7 +143,7 @@ def test_a_proof_for_which_memory_ran_out_is_made_again(monkeypatch: pytest.Monk
 
     lens, given = Lens(built("llama")), inputs("llama", rows=1)
     with monkeypatch.context() as patch:
-        patch.setattr("mixlens.replay.layer_rest.answered_run", no_memory)
+        patch.setattr("mixlens.replay.layer_rest.run_with_outputs", no_memory)
         with pytest.raises(mixlens.OutOfMemory, match="memory ran out"):
             lens.measure("value_zeroing", given, targets=[-1])
     layer = lens.record(given).layers()[0]

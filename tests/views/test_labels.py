@@ -11,8 +11,8 @@ from mixlens.views import fonts
 from mixlens.views.fonts import MISSING, MissingGlyphWarning, families_for, without_missing
 from mixlens.views.labels import (
     is_right_to_left,
-    named_ticks,
     printable,
+    select_ticks,
     shorten_label,
     token_labels,
 )
@@ -47,11 +47,11 @@ def test_a_vocabulary_that_spells_letters_keeps_its_spelling() -> None:
 
 
 def test_long_axes_name_every_few_tokens() -> None:
-    places, names, note = named_ticks([f"t{i}" for i in range(10)], 4)
+    places, names, note = select_ticks([f"t{i}" for i in range(10)], 4)
     assert places == [0, 3, 6, 9]
     assert names[1] == "3 t3"
     assert note == ", every 3rd token labelled"
-    assert named_ticks(["a", "b"], 5) == ([0, 1], ["a", "b"], "")
+    assert select_ticks(["a", "b"], 5) == ([0, 1], ["a", "b"], "")
     assert len(shorten_label("x" * 80)) <= 26
 
 

@@ -21,7 +21,7 @@ from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import overlap_scores
 from mixlens.maps.one_row import shares
 from mixlens.measuring.answer_odds import log_odds
-from mixlens.measuring.context_citing import drawn_masks, surrogate
+from mixlens.measuring.context_citing import draw_masks, surrogate
 
 ABLATIONS = 32
 BASELINES = ("random", "first", "last", "lexical")
@@ -48,7 +48,7 @@ def _leave_one_out(known: KnownEvidence) -> np.ndarray:
 
 
 def _context_cite(known: KnownEvidence) -> np.ndarray:
-    masks = drawn_masks(ABLATIONS, len(known.documents), 0)
+    masks = draw_masks(ABLATIONS, len(known.documents), 0)
     logs = known.log_probabilities([np.flatnonzero(~kept).tolist() for kept in masks])
     weights, _ = surrogate(masks, log_odds(logs), len(known.prompt.answer_ids))
     return np.asarray(weights)

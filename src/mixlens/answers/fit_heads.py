@@ -14,7 +14,7 @@ from mixlens.answers.head_examples import (
     collect_examples,
     example_key,
     keep_examples,
-    kept_examples,
+    load_examples,
     read_fit_prompts,
 )
 from mixlens.answers.head_fitting import HeadExample, fit_weights
@@ -145,7 +145,7 @@ def _examples(
     path = folder / f"{example_key(prompt, features, masks, digest)}.npz"
     if not path.exists():
         keep_examples(path, collect_examples(lens, prompt, features, masks, batch_size))
-    return kept_examples(path)
+    return load_examples(path)
 
 
 def _layers(lens: Any, prompt: FitPrompt) -> list[Any]:

@@ -241,7 +241,7 @@ def keep_examples(path: Path, examples: Sequence[HeadExample]) -> None:
     part.replace(path)
 
 
-def kept_examples(path: Path) -> list[HeadExample]:
+def load_examples(path: Path) -> list[HeadExample]:
     """Read the examples of one prompt."""
     with np.load(path, allow_pickle=False) as file:
         features, outputs = file["features"], file["outputs"]

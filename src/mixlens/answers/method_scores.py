@@ -30,7 +30,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.maps.target_row import shares
 from mixlens.measures import list_measures, refusal, scores_layers, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
-from mixlens.measuring.context_citing import drawn_masks, keep_segments, require_lasso, surrogate
+from mixlens.measuring.context_citing import draw_masks, keep_segments, require_lasso, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
 from mixlens.recording.passed_layers import PassedLayers
@@ -307,7 +307,7 @@ def _context_cite(
     assert recording.targets is not None
     answer = [recording.produced[0].ids[place] for place in recording.targets[0]]
     begun = recording.inputs.get("decoder_input_ids")
-    masks = drawn_masks(ABLATIONS, len(units), 0)
+    masks = draw_masks(ABLATIONS, len(units), 0)
     different, again = np.unique(masks, axis=0, return_inverse=True)
     texts = [keep_segments(prompt.text, _spans(units), mask) for mask in different.tolist()]
     prompts = [

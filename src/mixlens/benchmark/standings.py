@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mixlens.evaluating.statistics import adjust_p_values, drawn_counts
+from mixlens.evaluating.statistics import adjust_p_values, draw_counts
 from mixlens.evaluations import Result
 
 SIGNIFICANT = 0.05
@@ -152,7 +152,7 @@ def _draw_ranks(columns: Sequence[Column], measures: Sequence[str], seed: int) -
     }
     if len(counts) != 1 or min(counts) < 2:
         return None
-    weights = drawn_counts(counts.pop(), seed)
+    weights = draw_counts(counts.pop(), seed)
     each = [
         np.broadcast_to(ranks_of(column.scores(measures, weights)), (len(weights), len(measures)))
         for column in columns

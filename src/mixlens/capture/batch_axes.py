@@ -103,7 +103,7 @@ def _batch_axis(
     return None
 
 
-def row_copies(argument: Any, axes: Any, text: int, copies: int, texts: int) -> Any:
+def copy_text(argument: Any, axes: Any, text: int, copies: int, texts: int) -> Any:
     """Return a nested argument in which every tensor with a batch axis holds copies of one text."""
     if isinstance(argument, Tensor):
         return _tensor_copies(argument, axes, text, copies, texts)
@@ -114,14 +114,14 @@ def row_copies(argument: Any, axes: Any, text: int, copies: int, texts: int) -> 
             else (None,) * len(argument)
         )
         items = [
-            row_copies(value, axis, text, copies, texts)
+            copy_text(value, axis, text, copies, texts)
             for value, axis in zip(argument, inner, strict=True)
         ]
         return type(argument)(items) if type(argument) in (tuple, list) else tuple(items)
     if isinstance(argument, Mapping):
         inner_axes = axes if isinstance(axes, Mapping) else {}
         return {
-            name: row_copies(value, inner_axes.get(name), text, copies, texts)
+            name: copy_text(value, inner_axes.get(name), text, copies, texts)
             for name, value in argument.items()
         }
     return argument

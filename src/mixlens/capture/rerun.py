@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Listener, ValueEdit, listening
 from mixlens.capture.attention_capture import attention_captured
-from mixlens.capture.batch_axes import row_copies
+from mixlens.capture.batch_axes import copy_text
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
@@ -39,8 +39,8 @@ def repeat_arguments(
     """Return the arguments of a recorded call, for `copies` copies of one text of the batch."""
     hidden, (arg_axes, kwarg_axes) = call.hidden_in, axes
     texts = int(hidden.shape[0])
-    args = row_copies(call.args, arg_axes, text, copies, texts)
-    kwargs = dict(row_copies(call.kwargs, kwarg_axes, text, copies, texts))
+    args = copy_text(call.args, arg_axes, text, copies, texts)
+    kwargs = dict(copy_text(call.kwargs, kwarg_axes, text, copies, texts))
     states = hidden[text : text + 1].repeat(copies, *[1] * (hidden.dim() - 1))
     return _with_hidden_states(call, args, kwargs, states)
 

@@ -3,7 +3,7 @@
 A `TorchFunctionMode` follows the result of a softmax to its product with the values (matmul, bmm,
 einsum), or computes a `scaled_dot_product_attention` step by step.
 
-`taken_apart` does the same for PyTorch's own multi-head attention
+`run_stepwise` does the same for PyTorch's own multi-head attention
 (`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls). WavLM and the image
 encoders of models newer than the first CLIP use it. PyTorch reads the weights of the output
 projection without calling its module. mixlens calls that module, so that the projection can be
@@ -100,7 +100,7 @@ class SoftmaxTrace(TorchFunctionMode):
         if func is torch.nn.functional.scaled_dot_product_attention:
             return self._taken_apart(listener, *args, **kwargs)
         if func is torch.nn.functional.multi_head_attention_forward:
-            return taken_apart(listener, self._owners, *args, **kwargs)
+            return run_stepwise(listener, self._owners, *args, **kwargs)
         followed = bool(args) and isinstance(args[0], Tensor) and id(args[0]) in self._followed
         if followed and func in self._PRODUCTS:
             return self._product(listener, func, args[0], args[1])
@@ -230,7 +230,9 @@ _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
 _BEYOND = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")  # sources without a token
 
 
-def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **kwargs: Any) -> Any:
+def run_stepwise(
+    listener: Listener, owners: dict[int, nn.Linear], *args: Any, **kwargs: Any
+) -> Any:
     """Run PyTorch's multi-head attention step by step, and capture the call.
 
     Return the output and the weights, like the original function. `owners` is a dict from the id of

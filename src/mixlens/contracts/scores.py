@@ -133,20 +133,20 @@ class Extra:
     values: np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", owned(self.values, np.asarray(self.values).dtype))
+        object.__setattr__(self, "values", as_readonly(self.values, np.asarray(self.values).dtype))
 
 
-def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def as_readonly(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return a read-only array: the array itself if it owns its data and is read-only, or else a
     copy.
     """
     flags = array.flags
     if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
         return array
-    return frozen(np.array(array, dtype=dtype, order="C"))
+    return freeze(np.array(array, dtype=dtype, order="C"))
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
+def freeze(array: np.ndarray) -> np.ndarray:
     """Make the array read-only and return it."""
     array.flags.writeable = False
     return array

@@ -97,7 +97,7 @@ class DrawnPairs:
         )
 
 
-def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
+def join_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
     """Return the joint sample of all texts as a dict of columns.
 
     The sample contains at most `most` pairs of each category.

@@ -170,7 +170,7 @@ def _stack_heads(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tens
     )
 
 
-def _perceptron(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
+def _mlp_weights(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
     """Return the first and second weight of an MLP: relu(x) - relu(-x) = x, then the linear map."""
     channel_inputs = channels().T
     return (
@@ -214,7 +214,7 @@ def _fill_bert(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> No
     for module, layer in zip(model.bert.encoder.layer, plan.layers, strict=True):
         attention = module.attention.self
         query, key, value, output = _stack_heads(layer, plan.d_head)
-        first, second = _perceptron(layer)
+        first, second = _mlp_weights(layer)
         for linear, weight in (
             (attention.query, query),
             (attention.key, key),
@@ -251,7 +251,7 @@ def _fill_gpt2(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> No
     model.classifier.weight.copy_(weights["classifier"])
     for module, layer in zip(model.transformer.h, plan.layers, strict=True):
         query, key, value, output = _stack_heads(layer, plan.d_head)
-        first, second = _perceptron(layer)
+        first, second = _mlp_weights(layer)
         for conv, weight in (
             (module.attn.c_attn, torch.cat([query, key, value])),
             (module.attn.c_proj, output),

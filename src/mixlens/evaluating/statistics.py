@@ -49,7 +49,7 @@ def interval_of(
     return float(low), float(high)
 
 
-def drawn_counts(examples: int, seed: int) -> np.ndarray:
+def draw_counts(examples: int, seed: int) -> np.ndarray:
     """Return how often each example is drawn in each resample: [draw, example].
 
     Use these counts if statistics of several arrays over the same examples should share their

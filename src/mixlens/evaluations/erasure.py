@@ -37,7 +37,7 @@ from mixlens.evaluating.sources import (
     rank_agreement,
     select_sources,
 )
-from mixlens.maps.one_row import rolled_out_absolute, shares
+from mixlens.maps.one_row import roll_out_absolute, shares
 from mixlens.measures import ready_measures
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def plain_row(
     if whole or aggregate != "rollout":
         return measured_row(case, measure, aggregate, explained)
     return shares(
-        rolled_out_absolute(case.maps(measure), residual=0, normalise=True)
+        roll_out_absolute(case.maps(measure), residual=0, normalise=True)
         .row(case.target)
         .scores[-1]
     )

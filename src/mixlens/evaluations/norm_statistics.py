@@ -30,7 +30,7 @@ import torch
 from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluating.drawn_pairs import DrawnPairs, joined_pairs
+from mixlens.evaluating.drawn_pairs import DrawnPairs, join_pairs
 from mixlens.evaluating.states import CATEGORIES, categories, generator_of
 from mixlens.evaluating.statistics import interval_of, spearman
 from mixlens.kernels.differences import difference, rounding
@@ -183,7 +183,7 @@ def conclude(
     moments = np.stack([observation["f"] for observation in observations])
     flat = moments[..., :3].reshape(len(moments), -1, 3)
     cv = _statistics(moments)["cv"]
-    pairs = joined_pairs(observations, most)
+    pairs = join_pairs(observations, most)
     details = {
         "f": _statistics(moments),
         "x": _statistics(np.stack([observation["x"] for observation in observations])),

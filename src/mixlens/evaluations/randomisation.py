@@ -67,7 +67,7 @@ SPEC = EvaluationSpec(
 _LENSES: WeakKeyDictionary[Lens, _Drawn] = WeakKeyDictionary()
 
 
-def drawn_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
+def draw_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
     """Return a random tensor with the mean and standard deviation of `parameter`.
 
     The random numbers depend only on the name and the seed.
@@ -98,7 +98,7 @@ def randomise_parameters(
         if name in names and parameter.is_floating_point():
             if name not in random_values:
                 random_values[name] = nn.Parameter(
-                    drawn_anew(name, parameter, seed), requires_grad=parameter.requires_grad
+                    draw_anew(name, parameter, seed), requires_grad=parameter.requires_grad
                 )
             replacements[id(parameter)] = random_values[name]
     return copy.deepcopy(model, replacements)

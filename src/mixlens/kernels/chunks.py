@@ -94,7 +94,7 @@ def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def wide(tensor: Tensor) -> Tensor:
+def upcast_tensor(tensor: Tensor) -> Tensor:
     """Upcast a half-precision tensor to float32. Other tensors keep their dtype."""
     return tensor.to(computing_dtype(tensor.dtype))
 

@@ -5,7 +5,7 @@ Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating 
 Differences", ICML 2017. Linear operations keep their gradient. The derivative of a nonlinear
 elementwise function is the slope of its secant (the Rescale rule). If both factors of a product
 differ between the halves, the difference is divided evenly: d(ab) = da (b + b')/2 + (a + a')/2 db,
-as in SHAP's deep explainer. Softmax has its own secant rule. For norms, `scaled_by_sigma` explains
+as in SHAP's deep explainer. Softmax has its own secant rule. For norms, `scale_by_sigma` explains
 the rule for the division by sigma. The attributions then add up to f(x) - f(baseline). This sum is
 checked, so an operation without a rule raises an error.
 
@@ -161,7 +161,7 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
     return _with_slope(F.log_softmax(x, dim), x - shifted)
 
 
-def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
+def scale_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
     """Return x / sigma with the derivative d(x / sigma) = dx / sigma + x' d(1 / sigma).
 
     Here, sigma is computed from the input, and x' is the baseline. Dividing the difference evenly
@@ -183,7 +183,7 @@ def norm(
     if centred:
         x = x - x.mean(dims, keepdim=True)
     spread = curve(torch.square, x).mean(dims, keepdim=True)
-    result = scaled_by_sigma(x, curve(torch.rsqrt, spread + eps))
+    result = scale_by_sigma(x, curve(torch.rsqrt, spread + eps))
     result = result if weight is None else result * weight
     return result if bias is None else result + bias
 
@@ -344,9 +344,9 @@ class Rescale(TorchFunctionMode):
 
     def _product(self, func: Any, a: Tensor, b: Tensor) -> Tensor:
         if varies(a) and id(b) in self._inverses:
-            return scaled_by_sigma(a, b)
+            return scale_by_sigma(a, b)
         if varies(b) and id(a) in self._inverses:
-            return scaled_by_sigma(b, a)
+            return scale_by_sigma(b, a)
         return product(func, a, b)
 
 

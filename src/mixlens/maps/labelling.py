@@ -15,7 +15,7 @@ from mixlens.measures import find_spec
 from mixlens.text.tokens import TokenRow
 
 
-def labelled_scores(
+def label_scores(
     scores: Any,
     tokens: Sequence[str] | TokenRow | None,
     source_tokens: Sequence[str] | TokenRow | None,

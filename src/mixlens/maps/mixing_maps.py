@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mixlens.contracts import Facts
-from mixlens.contracts.scores import Extra, owned
+from mixlens.contracts.scores import Extra, as_readonly
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage, view
 from mixlens.maps.flow import flow_through
-from mixlens.maps.labelling import labelled_scores
+from mixlens.maps.labelling import label_scores
 from mixlens.maps.one_row import reading_of
 from mixlens.maps.rollout import normalise, roll_out, warn_of_collapse
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments
@@ -101,7 +101,7 @@ class MixingMaps:
                 "and sources. Pass matching labels."
             )
         wide = np.result_type(self.scores.dtype, np.float32)
-        object.__setattr__(self, "scores", owned(self.scores, wide))
+        object.__setattr__(self, "scores", as_readonly(self.scores, wide))
 
     @classmethod
     def of(
@@ -153,7 +153,7 @@ class MixingMaps:
         ('one', 'two')
         """
         return cls(
-            **labelled_scores(
+            **label_scores(
                 scores,
                 tokens,
                 source_tokens,

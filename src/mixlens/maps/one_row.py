@@ -26,7 +26,7 @@ __all__ = [
     "DEFAULT_READING",
     "layer_rows",
     "reading_of",
-    "rolled_out_absolute",
+    "roll_out_absolute",
     "shares",
     "target_row",
 ]
@@ -100,7 +100,7 @@ def target_row(
     if maps.facts.reaches_input and aggregate in AGGREGATES:
         return shares(maps.row(target).scores[-1])
     if aggregate == "rollout":
-        return shares(rolled_out_absolute(maps).row(target).scores[-1])
+        return shares(roll_out_absolute(maps).row(target).scores[-1])
     by_layer = layer_rows(maps, spec, target)
     return shares(
         by_layer.mean(0)
@@ -109,7 +109,7 @@ def target_row(
     )
 
 
-def rolled_out_absolute(
+def roll_out_absolute(
     maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
     """Return `maps.rollout`, with absolute values in place of signed scores.

@@ -99,7 +99,7 @@ def roll_out(
     passed = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
     product = rollout(passed, normalise=False)
     step = f"rollout({rule})"
-    return maps.derived(product, step, joined_facts(maps.facts, rule, step, product))
+    return maps.derived(product, step, join_facts(maps.facts, rule, step, product))
 
 
 class Transitions(NamedTuple):
@@ -195,7 +195,7 @@ def layer_transitions(
     return Transitions(steps, str(rule), rule.with_identity, rule.normalise)
 
 
-def joined_facts(
+def join_facts(
     facts: Facts, rule: Rule, step: str, product: Float[np.ndarray, "*layers target source"]
 ) -> Facts:
     """Return the properties of the scores after a rollout."""

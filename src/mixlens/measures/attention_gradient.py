@@ -28,7 +28,7 @@ from torch import Tensor
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.chunks import wide
+from mixlens.kernels.chunks import upcast_tensor
 from mixlens.model.distributed import gather_tensor
 from mixlens.model.placement import entry_device
 from mixlens.recording.projection_inputs import ProjectionInputs
@@ -129,7 +129,7 @@ def projection_gradients(
         if layer.layout is not None:
             hook_point = HookPoint(structure.output_projection, "in")
             gradient = layer.layout.inside(gradient, hook_point, *shape[:2])
-        by_layer.append(wide(gradient.reshape(shape)))
+        by_layer.append(upcast_tensor(gradient.reshape(shape)))
     return by_layer
 
 

@@ -16,7 +16,7 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.measuring.estimates import Shape
 from mixlens.model.placement import entry_device, is_out_of_memory
-from mixlens.text.encoding import tokenise_checked, tokenized_batch
+from mixlens.text.encoding import tokenise_batch, tokenise_checked
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,7 +39,7 @@ def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
     """
     parts = [part for text in texts for part in _parts(text)]
     try:
-        encodings = tokenized_batch(tokenizer, len(parts), text=parts)[1] if parts else []
+        encodings = tokenise_batch(tokenizer, len(parts), text=parts)[1] if parts else []
         sizes = [len(encoding["input_ids"]) for encoding in encodings]
     except (TypeError, ValueError):  # no tokenizer, or not a text
         sizes = [_count(tokenizer, part) for part in parts]

@@ -17,7 +17,7 @@ import numpy as np
 from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, without_subject
 from mixlens.maps.comparison import Comparison
-from mixlens.maps.one_row import DEFAULT_READING, layer_rows, rolled_out_absolute, target_row
+from mixlens.maps.one_row import DEFAULT_READING, layer_rows, roll_out_absolute, target_row
 from mixlens.maps.provenance import model_name
 from mixlens.maps.rollout import collapse_of
 from mixlens.measures import refusal
@@ -319,7 +319,7 @@ def _add(
         aggregated, aggregate = rolled, "last"
     elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
         # layers are aggregated token by token, then merged into words
-        aggregated, aggregate = rolled_out_absolute(maps), "last"
+        aggregated, aggregate = roll_out_absolute(maps), "last"
     collapse = collapse_of(aggregated)
     if collapse is not None:
         results.warnings[name] = str(collapse)

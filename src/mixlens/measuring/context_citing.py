@@ -241,7 +241,7 @@ class _Ablations:
         answer.
         """
         ablations, held_out, seed = self.counts
-        masks = drawn_masks(ablations + held_out, len(spans), seed)
+        masks = draw_masks(ablations + held_out, len(spans), seed)
         different, again = np.unique(masks, axis=0, return_inverse=True)
         prompts = [
             prompt_of(self.tokenizer, self.prompt(keep_segments(self.context, spans, mask))).ids
@@ -309,7 +309,7 @@ def keep_segments(context: str, spans: Spans, mask: Sequence[bool]) -> str:
     return text + (context[end:] if context[end:].strip() else "")
 
 
-def drawn_masks(count: int, segments: int, seed: int) -> np.ndarray:
+def draw_masks(count: int, segments: int, seed: int) -> np.ndarray:
     """Return random masks [ablation, segment], True for kept segments.
 
     Masks with different values of `seed` are independent.

@@ -32,7 +32,7 @@ from mixlens.recording.batch_independence import DependentTexts
 from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.recording import Recording
 from mixlens.text.inputs import as_tensor, is_pair, is_raw, texts_of
-from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
+from mixlens.text.padding import is_padded_sound, unpad_clip, unpad_text
 from mixlens.text.processing import run_processor
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ def _plan_batches(
     if isinstance(raw_inputs, Mapping):  # padded audio, or texts that depend on each other
         numbers, sounds = range(text_count(raw_inputs)), is_padded_sound(raw_inputs)
         cut = [
-            unpadded_row(raw_inputs, number)
+            unpad_clip(raw_inputs, number)
             if sounds
-            else unpadded_text(raw_inputs, number, len(numbers))
+            else unpad_text(raw_inputs, number, len(numbers))
             for number in numbers
         ]
         return cut, [f"text {number}" for number in numbers], [[number] for number in numbers]

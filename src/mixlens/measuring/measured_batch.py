@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.contracts.scores import Extra, frozen
+from mixlens.contracts.scores import Extra, freeze
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.provenance import provenance_of
 from mixlens.measures import span_definition
@@ -71,10 +71,10 @@ class MeasuredBatch:
 
     def maps(self) -> list[MixingMaps]:
         """Return the maps of every text."""
-        return [maps_of_row(self, text) for text in range(self.recording.rows(self.request.site))]
+        return [maps_of_text(self, text) for text in range(self.recording.rows(self.request.site))]
 
 
-def maps_of_row(batch: MeasuredBatch, text: int) -> MixingMaps:
+def maps_of_text(batch: MeasuredBatch, text: int) -> MixingMaps:
     """Return the maps of one text of a batch, without padding."""
     recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
     targets, positions = target_tokens(recording, request, scores, text)
@@ -136,7 +136,7 @@ def without_padding(
     kind = torch.empty(0, dtype=torch.float32 if half else values.dtype).numpy().dtype
     copy = np.empty(values.shape, kind)  # a view would keep the whole batch alive
     torch.from_numpy(copy).copy_(values)
-    return frozen(copy)
+    return freeze(copy)
 
 
 _LONGEST = 60  # characters of a label

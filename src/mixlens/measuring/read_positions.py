@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
 from mixlens.errors import InvalidInput, TargetsUnavailable
-from mixlens.kernels.chunks import wide
+from mixlens.kernels.chunks import upcast_tensor
 from mixlens.model.module_walk import part_at
 from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.projection_inputs import ProjectionInputs
@@ -122,7 +122,7 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     states: list[Tensor] = []
 
     def on_layer(call: LayerCall, _tensors: object) -> None:
-        states.append(wide(call.hidden_out[:, positions.to(call.hidden_out.device)]))
+        states.append(upcast_tensor(call.hidden_out[:, positions.to(call.hidden_out.device)]))
 
     inputs = {**recording.inputs, "logits_to_keep": positions}
     last = {recording.last_stack.layers[-1].path}

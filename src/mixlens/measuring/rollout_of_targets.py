@@ -22,10 +22,10 @@ from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Span,
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.maps.rollout import Rule, joined_facts, roll_out
+from mixlens.maps.rollout import Rule, join_facts, roll_out
 from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
-from mixlens.measuring.measured_batch import MeasuredBatch, describe_span, maps_of_row, span_labels
+from mixlens.measuring.measured_batch import MeasuredBatch, describe_span, maps_of_text, span_labels
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.model.placement import entry_device
 from mixlens.text.answer_tokens import is_chosen
@@ -246,7 +246,7 @@ def _as_maps(
         ),
         options=options,
     )
-    maps = maps_of_row(batch, 0)
+    maps = maps_of_text(batch, 0)
     step = f"rollout({rule})"
-    aggregated_facts = joined_facts(maps.facts, rule, step, product.rows)
+    aggregated_facts = join_facts(maps.facts, rule, step, product.rows)
     return maps.derived(product.rows, step, aggregated_facts)

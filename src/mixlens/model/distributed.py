@@ -140,7 +140,7 @@ def require_same(**parts: Any) -> None:
         processes.require_same(**parts)
 
 
-def agreed_errors(errors: list[float]) -> list[float]:
+def agree_on_errors(errors: list[float]) -> list[float]:
     """Return the largest value of each error over all processes of the current model."""
     processes = _current.get()
     return errors if processes is None else processes.largest(errors)
@@ -237,7 +237,7 @@ def whole(weight: Any) -> Tensor:
         return plain if shard is None else shard.in_order(plain)
 
 
-def kept_weight(weight: Any) -> Tensor:
+def keep_weight(weight: Any) -> Tensor:
     """Return the full weight as a parameter.
 
     All copies of a layer share this parameter until the call to mixlens ends.
@@ -249,7 +249,7 @@ def kept_weight(weight: Any) -> Tensor:
     return cache[id(weight)]
 
 
-def kept_copy(
+def keep_copy(
     module: nn.Module, copy: Callable[[nn.Module], nn.Module], free: Callable[[], int]
 ) -> nn.Module:
     """Return a copy of a layer with full (gathered) weights.

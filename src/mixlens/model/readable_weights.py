@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.model.distributed import OwnColumns, is_spread, kept_copy, kept_weight, own_columns
+from mixlens.model.distributed import OwnColumns, is_spread, keep_copy, keep_weight, own_columns
 from mixlens.model.module_walk import as_written, copy_module, parts_of, tensors_in, tensors_of
 from mixlens.model.placement import (
     all_hooks,
@@ -48,7 +48,7 @@ def make_readable(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         return module
     if has_spread_weights(module):
         device = next(iter(tensors_of(module))).device
-        return kept_copy(module, partial(_with_weights, dtype=dtype), lambda: free_memory(device))
+        return keep_copy(module, partial(_with_weights, dtype=dtype), lambda: free_memory(device))
     return _last_copy(module, dtype, numbers_of(module))
 
 
@@ -115,7 +115,7 @@ def _readable(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
     the id of the replaced object.
     """
     spread = filter(is_spread, module.parameters(recurse=False))
-    replacements: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
+    replacements: dict[int, Any] = {id(weight): keep_weight(weight) for weight in spread}
     if has_packed_weights(module):
         replacements |= _readable_part(module, dtype)
     if id(module) not in replacements:

@@ -29,7 +29,7 @@ def rank_measures(results: Mapping[str, Result], column: str = "spearman") -> pd
     return pd.DataFrame(rows).sort_values(column, ascending=False).reset_index(drop=True)
 
 
-def ranked_bars(results: Mapping[str, Result], title: str) -> Figure:
+def draw_ranked_bars(results: Mapping[str, Result], title: str) -> Figure:
     """Return a bar chart of the measures with their intervals, best first."""
     values = {
         name: result.value

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mixlens.errors import NonFiniteActivations
 from mixlens.kernels.differences import row_sizes
-from mixlens.model.distributed import agreed_errors
+from mixlens.model.distributed import agree_on_errors
 from mixlens.model.placement import is_out_of_memory
 
 MOST_HELD = 2**23  # most deferred numbers; more are compared earlier
@@ -135,7 +135,7 @@ def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
     NaN exceeds every limit. Processes that share a model first agree on the errors, so that either
     all of them raise or none.
     """
-    errors = agreed_errors(list(errors))
+    errors = agree_on_errors(list(errors))
     wrong = [
         (number, failure, error)
         for error, (number, bar, failure) in zip(errors, verdicts, strict=True)

@@ -24,7 +24,7 @@ from mixlens.capture.rerun import (
 )
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, TargetsUnavailable
-from mixlens.kernels.chunks import computing_dtype, wide
+from mixlens.kernels.chunks import computing_dtype, upcast_tensor
 from mixlens.kernels.differences import rounding
 from mixlens.model.module_walk import part_at
 from mixlens.recording.attention import Attention
@@ -33,7 +33,7 @@ from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.rebuilding import Internals, rebuilt_site
 from mixlens.structure.attention_reading import all_ones, gate_of
 from mixlens.structure.layer_structure import LayerStructure
-from mixlens.structure.layer_trace import Run, observed_run
+from mixlens.structure.layer_trace import Run, observe_run
 from mixlens.structure.model_structure import StackStructure
 
 
@@ -123,9 +123,9 @@ class Layer:
         whole texts would take too much memory.
         """
         if self._whole is None:
-            return wide(tensor)
+            return upcast_tensor(tensor)
         if name not in self._wide_rows:
-            self._wide_rows[name] = wide(tensor)
+            self._wide_rows[name] = upcast_tensor(tensor)
         return self._wide_rows[name]
 
     @property
@@ -226,7 +226,7 @@ class Layer:
         entry = self.structure.sites[0].enters
         stream = self.input
         if entry is not None:
-            stream = wide(internals[0].captured[entry]).reshape(stream.shape)
+            stream = upcast_tensor(internals[0].captured[entry]).reshape(stream.shape)
         for number, parts in enumerate(internals):
             structure, module = self.structure.sites[number], self.call.module
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
@@ -282,7 +282,7 @@ class Layer:
             self._require_whole()
             with watching(self.call.whole, frozenset({hook_point})) as captured:
                 self._run_natively()
-        return wide(captured[hook_point]).reshape(self.input.shape)
+        return upcast_tensor(captured[hook_point]).reshape(self.input.shape)
 
     def _recompute(self) -> list[Internals]:
         calls: list[AttentionCall] = []
@@ -297,7 +297,7 @@ class Layer:
         hook_point = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.whole, frozenset({hook_point})) as captured:
             self._run_natively(edit_values=all_ones(number))
-        return gate_of(wide(captured[hook_point]), wide(parts.attention.weights))
+        return gate_of(upcast_tensor(captured[hook_point]), upcast_tensor(parts.attention.weights))
 
     def _run_natively(
         self,
@@ -354,7 +354,7 @@ class Layer:
             hidden = self.input[:1]
         else:
             args, kwargs = with_hidden_argument(args, kwargs, hidden)
-        return observed_run(
+        return observe_run(
             self.module,
             hidden,
             lambda on_call: self.run(args, kwargs, on_call=on_call),

@@ -25,7 +25,7 @@ from mixlens.replay.explained_answer import ExplainedAnswer
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import (
     ModelFrom,
-    input_rows,
+    inputs_of_texts,
     layer_input,
     model_output,
     token_input,
@@ -333,7 +333,7 @@ class ModelFromWords:
         """Run the model with `vectors` as word vectors, and return the model's output. `texts`
         contains, for each copy, the index of its text in the batch.
         """
-        ids, handles = input_rows(self.recording, texts)[self.name], list[Any]()
+        ids, handles = inputs_of_texts(self.recording, texts)[self.name], list[Any]()
 
         def replaced(module: nn.Module, args: tuple[Any, ...], output: Any) -> Tensor | None:
             return vectors.to(output.dtype) if _looks_up(args, ids) else None

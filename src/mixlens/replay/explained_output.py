@@ -362,7 +362,7 @@ def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> i
     return word_id(recording.tokenizer, word, outputs)
 
 
-def predicted(
+def predict_top(
     recording: Recording, top: int = 5, position: int | None = None
 ) -> list[tuple[str, float]]:
     """Return the most likely words or classes and their probabilities, for a recording of one

@@ -38,7 +38,7 @@ from mixlens.replay.forward_derivative import Push
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.mlp import find_mlp
-from mixlens.replay.shortcuts import Shortcut, answered_run
+from mixlens.replay.shortcuts import Shortcut, run_with_outputs
 from mixlens.structure.layer_structure import AttentionStructure
 
 # Some models compute norms and softmaxes in float32, whatever their dtype.
@@ -340,7 +340,7 @@ class AfterAttention:
             levels = site.levels(module, site.residual(module, stream), output)
             outputs_by_path[shortcut.path] = shortcut.pack(levels[shortcut.level][None])
             stream = levels["block"]
-        return answered_run(layer, self.step.row, outputs_by_path, hidden[None])
+        return run_with_outputs(layer, self.step.row, outputs_by_path, hidden[None])
 
 
 def push_tangents(

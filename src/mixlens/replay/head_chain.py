@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.chunks import wide
+from mixlens.kernels.chunks import upcast_tensor
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
 from mixlens.model.readable_weights import make_readable
 from mixlens.model.session import Remembered
@@ -147,7 +147,7 @@ def _discover_chain(recording: Recording) -> _Chain | None:
     calls, last, logits = _calls_behind(recording, inputs)
     for place in (_LAST,) if logits.dim() == 3 else (_FIRST, _LAST):
         end = logits[0, place] if logits.dim() == 3 else logits[0]
-        links = _ChainSearch(calls, end, place).links(wide(last[0, place]), 0, 0)
+        links = _ChainSearch(calls, end, place).links(upcast_tensor(last[0, place]), 0, 0)
         if links is not None and any(isinstance(link, str) for link in links):
             return _Chain(links, place)
     return None

@@ -124,7 +124,7 @@ class ModelFrom:
         def on_enter(number: int, call: LayerCall) -> Tensor | None:
             return hidden.to(call.hidden_in.dtype) if number == call_index else None
 
-        inputs = {**input_rows(self.recording, texts), **(edits or {})}
+        inputs = {**inputs_of_texts(self.recording, texts), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
         return on_copies(
             model,
@@ -138,7 +138,7 @@ def model_output(
     """Run the model on copies of the texts with edited inputs. `texts` contains, for each copy, the
     index of its text in the batch.
     """
-    inputs = {**input_rows(recording, texts), **edits}
+    inputs = {**inputs_of_texts(recording, texts), **edits}
     return on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
@@ -197,7 +197,7 @@ class _Reached(Exception):
     """Raised to stop a forward pass once the requested tensor is known."""
 
 
-def input_rows(recording: Recording, texts: Int[Tensor, " copies"]) -> dict[str, Any]:
+def inputs_of_texts(recording: Recording, texts: Int[Tensor, " copies"]) -> dict[str, Any]:
     """Return the recorded model inputs for a batch of copies. `texts` contains, for each copy, the
     index of its text.
     """

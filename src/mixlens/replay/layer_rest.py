@@ -30,7 +30,7 @@ from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
+from mixlens.replay.shortcuts import Shortcut, find_shortcuts, run_with_outputs
 
 _PROVED_ROWS = 1024
 
@@ -130,7 +130,7 @@ class LayerRest:
                 value = site.structure.levels(self.module, residual, site_output)[shortcut.level]
             outputs_by_path[shortcut.path] = shortcut.pack(value[None])
         hidden = self.layer.input[texts, targets][None]
-        return answered_run(self.layer, 0, outputs_by_path, hidden)
+        return run_with_outputs(self.layer, 0, outputs_by_path, hidden)
 
     # ----------------------------------------------------------------------------------- the choice
 

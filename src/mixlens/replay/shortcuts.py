@@ -82,7 +82,7 @@ def _fill(packing: Any, states: Tensor) -> Any:
     return packing
 
 
-def answered_run(
+def run_with_outputs(
     layer: Layer,
     text: int,
     outputs_by_path: dict[str, Any],

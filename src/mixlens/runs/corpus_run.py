@@ -35,9 +35,9 @@ from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks, running
 from mixlens.runs.job import Job, ModelSource
-from mixlens.runs.journal import Journal, written_line
+from mixlens.runs.journal import Journal, encode_line
 from mixlens.runs.lease import Lease, acquire_lease
-from mixlens.runs.settings import SETTINGS, describe_model, guard, owned_folder
+from mixlens.runs.settings import SETTINGS, describe_model, guard, lock_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
 
@@ -158,7 +158,7 @@ def _lock_folder(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager
     """Lock a folder, so that a second run in the same folder raises an error."""
     if isinstance(out, ObjectPath):
         return acquire_lease(out, f".lease{suffix}")
-    return owned_folder(out, f".lock{suffix}")
+    return lock_folder(out, f".lock{suffix}")
 
 
 @contextlib.contextmanager
@@ -173,7 +173,7 @@ def _open_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable
 
         def add(report: Report) -> None:
             lease.require_held()
-            line = written_line(str(report["shard"]), report) + b"\n"
+            line = encode_line(str(report["shard"]), report) + b"\n"
             store.write_safely(out / f"journal-{report['shard']:06d}.jsonl", line)
 
         yield add

@@ -21,7 +21,7 @@ from mixlens.datasets.object_storage import AnyPath
 from mixlens.errors import InvalidInput
 from mixlens.maps.storage import remove_drafts
 from mixlens.model.json_values import parse_json, require_form
-from mixlens.runs.settings import SETTINGS, guard, owned_folder
+from mixlens.runs.settings import SETTINGS, guard, lock_folder
 
 LINES = "journal.jsonl"
 
@@ -54,7 +54,7 @@ class Journal:
         if folder is None:
             yield journal
             return
-        with owned_folder(folder, LINES) as file:
+        with lock_folder(folder, LINES) as file:
             if fresh:
                 file.truncate(0)
                 (folder / SETTINGS).unlink(missing_ok=True)
@@ -95,7 +95,7 @@ class Journal:
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a finished piece of work to the journal."""
-        line = written_line(name, content)
+        line = encode_line(name, content)
         if self._file is None:
             start = len(self._lines)
             self._lines.append(line)
@@ -124,7 +124,7 @@ class Journal:
                 yield _parse_line(file.readline(), self._path)
 
 
-def written_line(name: str, content: Mapping[str, Any]) -> bytes:
+def encode_line(name: str, content: Mapping[str, Any]) -> bytes:
     """Convert a piece of work to a line of the journal, without the line break."""
     return json.dumps(
         {"piece": name, **content}, default=_encode_value, ensure_ascii=False

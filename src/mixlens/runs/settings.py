@@ -69,7 +69,7 @@ def guard(folder: AnyPath, settings: Mapping[str, Any], *, begun: bool) -> None:
 
 
 @contextlib.contextmanager
-def owned_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
+def lock_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
     """Create the folder if needed, lock it for this process, and yield the open lock file.
 
     The system releases the lock when a run ends for any reason.

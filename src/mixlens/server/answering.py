@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mixlens.answers.prompt_parts import with_place
 from mixlens.errors import InputTooLong, InvalidInput
 from mixlens.server.api import Limits
-from mixlens.server.work import count_tokens, stopped_in_modules
+from mixlens.server.work import count_tokens, stop_in_modules
 from mixlens.views.viewer.payload import answer_payload
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Answering:
         documents = _name_documents(request["documents"])
         self._require_length(lens, request, documents)
         length = {} if request["answer"] else {"max_new_tokens": request["max_new_tokens"]}
-        with stopped_in_modules(job):
+        with stop_in_modules(job):
             job.report(0.05, "answering and scoring passages")
             answer = lens.answer(
                 _prompt(request["messages"], documents),

@@ -51,7 +51,7 @@ def first_request(name: str, lens: Lens, measures: Collection[str]) -> dict[str,
 
 
 @contextmanager
-def stopped_in_modules(job: WebJob) -> Iterator[None]:
+def stop_in_modules(job: WebJob) -> Iterator[None]:
     """Stop a job that was cancelled or runs too long, before the next module of the model runs.
 
     This works even inside a layer.
@@ -76,7 +76,7 @@ class Measuring:
         inputs = self._read_text(lens, job.request)
         maps: list[MixingMaps] = []
         left_out = {}
-        with stopped_in_modules(job):
+        with stop_in_modules(job):
             job.report(0.05, "running the model")
             recording = lens.record(inputs)
             for number, name in enumerate(names):

@@ -88,7 +88,7 @@ class LayerTrace(Run):
         """Re-run the layer with edits. You can replace module outputs (`replaced={path: tensor}`),
         attention values (`edit_values`) or hidden states (`new_hidden`).
         """
-        return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
+        return observe_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
 
 def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def _packing(output: Any) -> Any:
     return output
 
 
-def observed_run(
+def observe_run(
     module: nn.Module, hidden: Tensor, run: Callable[[Callable[[AttentionCall], None]], Tensor]
 ) -> Run:
     """Record the inputs and output of every submodule while `run(on_call)` runs the layer."""
@@ -204,7 +204,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
             edit_values=edit_values,
         )
 
-    observed = observed_run(module, hidden, run)
+    observed = observe_run(module, hidden, run)
     own_sources = tuple(_own_sources(core.call) for core in observed.cores)
     return LayerTrace(
         observed.output, observed.events, observed.cores, module, hidden, own_sources, run

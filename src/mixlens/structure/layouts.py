@@ -172,13 +172,13 @@ class TokensFirst(Layout):
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
         """Move the batch axis to the front if the tensor at this hook point is transposed."""
         is_turned = hook_point._replace(position=0) in self.sides
-        return turned(tensor, tokens, batch) if is_turned else tensor
+        return swap_axes(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
         """Return a context that transposes the tensors of these submodules while the layer runs."""
-        return turned_parts(layer, batch, tokens, self.sides)
+        return swap_parts(layer, batch, tokens, self.sides)
 
 
 def same(states: Tensor, _: Any) -> Tensor:
@@ -186,7 +186,7 @@ def same(states: Tensor, _: Any) -> Tensor:
     return states
 
 
-def turned_part(path: str) -> TokensFirst:
+def swap_part(path: str) -> TokensFirst:
     """Return the layout of a layer in which a submodule uses [tokens, batch, channel], such as
     MLCD's output projection.
     """
@@ -249,7 +249,7 @@ def possible_layouts(call: LayerCall, resized: LayerCall, sizes: tuple[int, int]
         return [_STREAMS_FIRST]
     if len(shape) == 3 and _is_second(shape, other, sizes):
         telling = call if shape[0] != shape[1] else resized
-        return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
+        return [replace(_TOKENS_FIRST, sides=find_swapped_sides(telling))]
     tokens, other_tokens = shape[:-1].numel(), other[:-1].numel()
     doubled = other_tokens == 2 * tokens and sizes[1] == 2 * sizes[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
@@ -312,13 +312,13 @@ def _fits(tensor: Tensor, first: int, second: int) -> bool:
     return tensor.dim() == 3 and tuple(tensor.shape[:2]) == (first, second)
 
 
-def turned(value: Any, first: int, second: int) -> Any:
+def swap_axes(value: Any, first: int, second: int) -> Any:
     """Swap the first two axes of every tensor [first, second, channel] in a value."""
     return map_tensors(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 
 @torch.no_grad()
-def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
+def find_swapped_sides(call: LayerCall) -> frozenset[HookPoint]:
     """Return the inputs ("in") and outputs ("out") of submodules that have the tokens first.
 
     `call` is a call of a layer whose hidden states have the tokens first. A submodule may have only
@@ -344,22 +344,22 @@ def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
 
 
 @contextlib.contextmanager
-def turned_parts(
+def swap_parts(
     layer: nn.Module, batch: int, tokens: int, sides: frozenset[HookPoint]
 ) -> Iterator[None]:
     """Context in which existing hooks see the batch axis first at these inputs and outputs."""
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
-        return turned(args, tokens, batch), turned(kwargs, tokens, batch)
+        return swap_axes(args, tokens, batch), swap_axes(kwargs, tokens, batch)
 
     def as_it_was(module: nn.Module, args: Any, kwargs: Any) -> Any:
-        return turned(args, batch, tokens), turned(kwargs, batch, tokens)
+        return swap_axes(args, batch, tokens), swap_axes(kwargs, batch, tokens)
 
     def output_rows_first(module: nn.Module, args: Any, output: Any) -> Any:
-        return turned(output, tokens, batch)
+        return swap_axes(output, tokens, batch)
 
     def output_as_it_was(module: nn.Module, args: Any, output: Any) -> Any:
-        return turned(output, batch, tokens)
+        return swap_axes(output, batch, tokens)
 
     handles: list[Any] = []
     with hooks_removed(handles):

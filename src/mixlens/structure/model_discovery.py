@@ -31,7 +31,7 @@ from mixlens.structure.layouts import (
     ArrangedLayer,
     Layout,
     possible_layouts,
-    turned_part,
+    swap_part,
     why_unknown,
 )
 from mixlens.structure.model_structure import ModelStructure, assemble_structure
@@ -289,7 +289,7 @@ def _layer_structure(
                 return structure
             left_open = left_open or structure
         except TurnedProjection as error:
-            layouts.append(turned_part(error.path))
+            layouts.append(swap_part(error.path))
         except Exception as error:
             if is_out_of_memory(error):
                 raise

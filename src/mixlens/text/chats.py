@@ -40,7 +40,7 @@ other parts, such as {"type": "image", "image": picture}
 """
 
 
-def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
+def format_chat(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
     """Format messages with the chat template, and return the text and the span of each message.
 
     The spans are None if the template changes a message.

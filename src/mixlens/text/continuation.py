@@ -24,15 +24,15 @@ from mixlens.model.rotary import require_same_frequencies
 from mixlens.text.decoder_inputs import start_token, target_prefix
 from mixlens.text.encoding import decode_ids, encode_texts, token_row
 from mixlens.text.generation import (
+    generate_by_decoder,
     generate_ids,
-    generated_by_decoder,
     require_room,
     with_mask,
     without_end,
 )
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
 from mixlens.text.inputs import Prepared, normalise_inputs
-from mixlens.text.media_prompts import MediaPrompt, continued_tensors, has_media, media_prompt
+from mixlens.text.media_prompts import MediaPrompt, continue_tensors, has_media, media_prompt
 from mixlens.text.padding import masks_more_than_padding
 from mixlens.text.prompts import Given, Prompt, prompt_of, tokenise_prompt, with_answer
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
@@ -111,7 +111,7 @@ def continue_prompt(
 def _inputs(model: nn.Module, prompt: Prompt, ids: Sequence[int]) -> dict[str, Any]:
     """Return the model inputs for a sequence of token ids that begins with the prompt."""
     if isinstance(prompt, MediaPrompt):
-        return normalise_inputs(model, continued_tensors(model, prompt, ids))
+        return normalise_inputs(model, continue_tensors(model, prompt, ids))
     return normalise_inputs(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
 
 
@@ -300,7 +300,7 @@ def _continue_decoder(
     tensors = _inputs(model, prompt, prompt.ids)
     text, offsets = "", None
     if answer is None:
-        before, new = generated_by_decoder(model, prompt.ids, options, tensors)
+        before, new = generate_by_decoder(model, prompt.ids, options, tensors)
         new = new if explain_end else without_end(model, tokenizer, new)
     elif isinstance(answer, str):
         encoding = encode_texts(tokenizer, [answer], None, as_target=True)[0]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixlens.errors import InvalidInput
-from mixlens.text.chats import Message, turn_names, written_out
+from mixlens.text.chats import Message, format_chat, turn_names
 from mixlens.text.segments import Spans, read_marks
 
 Documents = Mapping[int, Spans]
@@ -47,7 +47,7 @@ def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Docu
     """Return the character spans of all documents in the formatted prompt, and of the remaining
     text of each turn.
     """
-    text, turns = written_out(tokenizer, messages)
+    text, turns = format_chat(tokenizer, messages)
     if turns is None:
         raise InvalidInput(
             "The chat template changes the messages, so the documents in them cannot be found in"

@@ -22,11 +22,11 @@ def default_input(model: nn.Module, tokenizer: Any) -> Any:
     """Return the default input for verifying a model: a sentence, or dummy tensors."""
     takes_text = main_inputs(model)[0] == "input_ids"
     if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
-        return stand_in_inputs(model)
+        return make_dummy_inputs(model)
     return (_DEFAULT_TEXT, _DEFAULT_TARGET) if takes_decoder_ids(model) else _DEFAULT_TEXT
 
 
-def stand_in_inputs(model: nn.Module) -> dict[str, Tensor]:
+def make_dummy_inputs(model: nn.Module) -> dict[str, Tensor]:
     """Return random token ids, a random image or random audio, depending on the inputs that the
     model accepts.
 

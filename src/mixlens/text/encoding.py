@@ -29,7 +29,7 @@ def tokenise_checked(tokenizer: Any, *texts: str, **options: Any) -> Any:
     return encoding
 
 
-def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
+def tokenise_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Tokenise `count` texts, and return the tokenizer's output and the columns of each text."""
     with tokenizer_errors(tokenizer):
         encoding = tokenizer(**options)
@@ -156,7 +156,7 @@ def encode_texts(
         words["text_pair"] = list(pairs)
     if fast:
         words["return_offsets_mapping"] = True
-    encoding, encodings = tokenized_batch(tokenizer, len(texts), **words)
+    encoding, encodings = tokenise_batch(tokenizer, len(texts), **words)
     if (
         fast and pairs is not None
     ):  # the characters of the second segment follow those of the first and a space

@@ -53,7 +53,7 @@ def generate_ids(
     return generated
 
 
-def generated_by_decoder(
+def generate_by_decoder(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
 ) -> tuple[list[int], list[int]]:
     """Return the decoder's start tokens, and the tokens that the decoder generates after them.

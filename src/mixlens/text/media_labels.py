@@ -19,7 +19,7 @@ from mixlens.text.media_spans import (
     runs_of,
     split_regions,
 )
-from mixlens.text.pictures import image_size, image_uri, pixels_uri, unpacked_pixels
+from mixlens.text.pictures import image_size, image_uri, pixels_uri, unpack_pixels
 from mixlens.text.tokens import Picture, Segment, TokenRow
 
 
@@ -79,7 +79,7 @@ def _render_image(config: Any, processor: Any, image: ImageInput) -> str | None:
     if not isinstance(pixels, Tensor):
         return None
     if isinstance(grid, Tensor) and len(grid) == image.count:
-        image_pixels = unpacked_pixels(
+        image_pixels = unpack_pixels(
             pixels, grid, image.index, getattr(config, "vision_config", None)
         )
         return None if image_pixels is None else pixels_uri(image_pixels, processor)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
-from mixlens.text.chats import media_parts, written_out
+from mixlens.text.chats import format_chat, media_parts
 from mixlens.text.encoding import token_row, tokenise_checked
 from mixlens.text.image_grids import packed_sizes
 from mixlens.text.input_checks import takes_decoder_ids
@@ -128,7 +128,7 @@ def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPro
 def _raw_chat(processor: Any, messages: list[Any]) -> dict[str, Any]:
     """Convert a chat to the arguments of the processor."""
     template = processor if getattr(processor, "chat_template", None) else processor.tokenizer
-    text, turns = written_out(template, messages)
+    text, turns = format_chat(template, messages)
     raw: dict[str, Any] = {"text": text, "turns": turns}
     for part in media_parts(messages):
         if part["type"] == "video":
@@ -181,7 +181,7 @@ def _from_tensors(
     return replace(prompt, row=prompt.divide(tokens))
 
 
-def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
+def continue_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
     """Return the input tensors for a prompt with its continuation. `ids` begin with the ids of the
     prompt.
 

@@ -58,7 +58,7 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
     return not bool(mask.bool().all())
 
 
-def unpadded_row(tensors: Mapping[str, Any], clip: int) -> dict[str, Any]:
+def unpad_clip(tensors: Mapping[str, Any], clip: int) -> dict[str, Any]:
     """Return one audio clip of a padded batch, trimmed to its real samples."""
     mask = tensors["attention_mask"][clip].bool()
     trimmed = {
@@ -73,7 +73,7 @@ def unpadded_row(tensors: Mapping[str, Any], clip: int) -> dict[str, Any]:
     }
 
 
-def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
+def unpad_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
     """Return one text of a batch, trimmed to its real tokens."""
     text_tensors = {
         name: value[number : number + 1]

@@ -55,7 +55,7 @@ def pixels_uri(pixels: Tensor, processor: Any) -> str | None:
     return _uri(Image.fromarray(bands[..., 0] if bands.shape[-1] == 1 else bands))
 
 
-def unpacked_pixels(pixels: Tensor, grid: Tensor, index: int, vision: Any) -> Tensor | None:
+def unpack_pixels(pixels: Tensor, grid: Tensor, index: int, vision: Any) -> Tensor | None:
     """Return one image [channel, row, column] from packed patches (Qwen-VL).
 
     Return None if the patches are packed in a different way.

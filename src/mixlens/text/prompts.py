@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
-from mixlens.text.chats import Message, media_parts, written_out
+from mixlens.text.chats import Message, format_chat, media_parts
 from mixlens.text.encoding import token_row, tokenise_checked
 from mixlens.text.input_checks import check_numbers, check_token_ids
 from mixlens.text.inputs import as_tensor, check_text
@@ -71,7 +71,7 @@ def prompt_of(tokenizer: Any, inputs: Given) -> Prompt:
             f"The chat has a part of type {media['type']!r}, which needs the model's processor. "
             "Generate or explain an answer with a model that was loaded with its processor."
         )
-    text, turns = (inputs, None) if isinstance(inputs, str) else written_out(tokenizer, inputs)
+    text, turns = (inputs, None) if isinstance(inputs, str) else format_chat(tokenizer, inputs)
     check_text(text)
     ids, offsets = tokenise_prompt(tokenizer, text, specially=not chat)
     tokens = token_row(tokenizer, ids, text, offsets)

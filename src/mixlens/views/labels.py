@@ -66,7 +66,7 @@ def shorten_label(label: str, longest: int = LONGEST) -> str:
     return f"{label[: longest - 1 - half]}…{label[-half:]}"
 
 
-def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
+def select_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
     """Select tick labels for an axis that has room for only `most` of them.
 
     Return the positions of the ticks, the labels, and a note to append to the name of the axis.

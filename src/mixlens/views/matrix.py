@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.views.canvas import apply_style, axes_or_new, finish, name_ticks
-from mixlens.views.labels import named_ticks
+from mixlens.views.labels import select_ticks
 from mixlens.views.style import FONT, SMALL, SMALLEST, WIDEST, shades
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def name_axis(axes: Axes, which: str, labels: Sequence[str], name: str, inches: 
     """
     room = inches * 72 / max(1, len(labels))
     points = float(np.clip(room / 1.25, SMALLEST, SMALL))
-    places, texts, note = named_ticks(labels, int(inches * 72 / (points * 1.25)) or 1)
+    places, texts, note = select_ticks(labels, int(inches * 72 / (points * 1.25)) or 1)
     across = which == "x"
     is_vertical = across and any(len(text) * points * 0.62 > room * 0.95 for text in texts)
     name_ticks(axes, which, places, texts, fontsize=points, rotation=90 if is_vertical else 0)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from mixlens.errors import MixlensError
 from mixlens.evaluating.case import Case
-from mixlens.maps.one_row import rolled_out_absolute
+from mixlens.maps.one_row import roll_out_absolute
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.papers.ferrando2022 import paper
@@ -67,9 +67,7 @@ def _describe_case(case: Case) -> dict[str, Any]:
             rows[name] = case.target_row(name)
         except MixlensError:  # a measure that does not support this model
             continue
-    rolled = {
-        name: rolled_out_absolute(case.maps(name)).row(case.target).scores for name in BY_LAYER
-    }
+    rolled = {name: roll_out_absolute(case.maps(name)).row(case.target).scores for name in BY_LAYER}
     return {"tokens": list(case.row.labels), "rows": rows, "rolled": rolled}
 
 

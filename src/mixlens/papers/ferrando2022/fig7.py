@@ -11,7 +11,7 @@ from mixlens.evaluations import cross_model_consistency
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.ferrando2022 import paper
-from mixlens.papers.ranked import rank_measures, ranked_bars
+from mixlens.papers.ranked import draw_ranked_bars, rank_measures
 
 SPEC = ExperimentSpec(
     title=(
@@ -53,5 +53,5 @@ def run(setting: Setting) -> Outcome:
         best == "alti",
         f"best: {best} {table.spearman.iloc[0]:.2f}",
     )
-    figure = ranked_bars(results, "consistency between two models")
+    figure = draw_ranked_bars(results, "consistency between two models")
     return Outcome({"consistency": table}, {"fig7": figure}, {}, [finding], observations.skipped)

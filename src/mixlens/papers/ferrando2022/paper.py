@@ -11,7 +11,7 @@ from typing import Any
 from mixlens.evaluating.contracts import Result
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import Finding, Outcome, Setting, verdict
-from mixlens.papers.ranked import rank_measures, ranked_bars
+from mixlens.papers.ranked import draw_ranked_bars, rank_measures
 
 FILES = ("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv")
 CLASSIFIERS = (
@@ -38,7 +38,7 @@ def judge_measures(
         numbers,
     )
     measured = {name: result.value for name, result in results.items()}
-    figure = ranked_bars(results, f"agreement with {reference}")
+    figure = draw_ranked_bars(results, f"agreement with {reference}")
     return Outcome(
         {"table2": rank_measures(results)},
         {"table2": figure},

@@ -24,7 +24,7 @@ from mixlens.replay.probabilities import find_link, to_probabilities
 SHARES = tuple(range(10, 100, 10))  # per cent
 
 
-def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
+def mask_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
     """Return which tokens are masked at each fraction, as a boolean array [fraction, token].
 
     `order` lists the tokens that may be masked, highest score first.
@@ -47,7 +47,7 @@ def observe(
     order = removal_order(
         scores, select_sources(case, special_tokens=False, include_target=False), seed
     )
-    masked = masked_in_order(order, len(case.row))
+    masked = mask_in_order(order, len(case.row))
     whole = np.zeros((1, len(case.row)), bool)
     link = find_link(case.recording.model, case.recording.output)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluating.case import Case
-from mixlens.maps.one_row import rolled_out_absolute, shares
+from mixlens.maps.one_row import roll_out_absolute, shares
 from mixlens.measures import refusal
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.papers.mohebbi2023 import paper
@@ -88,7 +88,7 @@ def _maps(case: Case) -> dict[str, object]:
     for how in ("", " + rollout"):
         for name in allowed:
             rolled = (
-                rolled_out_absolute(case.maps(name)).row(case.target).scores
+                roll_out_absolute(case.maps(name)).row(case.target).scores
                 if how
                 else case.layer_rows(name)
             )

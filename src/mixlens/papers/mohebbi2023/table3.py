@@ -10,7 +10,7 @@ from mixlens.evaluations import erasure
 from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.papers.mohebbi2023 import paper
-from mixlens.papers.ranked import rank_measures, ranked_bars
+from mixlens.papers.ranked import draw_ranked_bars, rank_measures
 
 SPEC = ExperimentSpec(
     title="Spearman's correlation of each measure, rolled out, with blanking out every token",
@@ -72,5 +72,5 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
             f"{values['attention']:.2f}",
         ),
     ]
-    figure = ranked_bars(results, "agreement with blank-out")
+    figure = draw_ranked_bars(results, "agreement with blank-out")
     return Outcome({"spearman": table}, {"table3": figure}, values, findings, observations.skipped)

@@ -15,7 +15,7 @@ import numpy as np
 import mixlens
 from mixlens.answers.answer_of_maps import answer_of_maps
 from mixlens.errors import InvalidInput
-from mixlens.maps.one_row import rolled_out_absolute
+from mixlens.maps.one_row import roll_out_absolute
 from mixlens.maps.provenance import plain
 from mixlens.maps.rollout import collapse_of
 from mixlens.maps.tables import well_formed
@@ -353,7 +353,7 @@ def _aggregate_layers(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
     if len(maps.layers) * len(maps.source_row) ** 3 > _ROLLOUT_WORK:
         return None, "The text is too long for a rollout inside the page."
     try:
-        return rolled_out_absolute(maps), ""
+        return roll_out_absolute(maps), ""
     except InvalidInput:
         return None, ""  # some targets only, two stacks, or layers that are already aggregated
 
