@@ -50,7 +50,7 @@ def _pages(root: Path) -> Iterator[Passage]:
 def paragraphs(markdown: str) -> Iterator[str]:
     """Yield paragraphs and bullet points, without headings, tables, quotes, code and formulas."""
     markdown = _FENCE.sub("\n", markdown)
-    markdown = re.sub(r"<!--.*?-->|<[^>\n]+>", "", markdown, flags=re.DOTALL)
+    markdown = re.sub(r"<!--.*?-->|<(?!http)[^>\n]+>", "", markdown, flags=re.DOTALL)
     markdown = re.sub(r"^ *([*-]|\d+\.) ", "\n", markdown, flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n", markdown):
         is_indented = all(line.startswith("    ") for line in block.splitlines())

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mixlens
-from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens import InvalidInput, Lens
 from mixlens.datasets import Dataset, Example
 from mixlens.maps.encoder_decoder import SourceAndPrefix
 from mixlens.measures import ready_measures
@@ -59,7 +59,7 @@ def test_invalid_requests(lens: Lens, chosen: dict[str, Any], words: str) -> Non
 
 
 def test_a_list_is_not_the_name_of_an_attention(lens: Lens) -> None:
-    with pytest.raises(UnsupportedModel, match=r"Unknown site \['encoder'\]"):
+    with pytest.raises(InvalidInput, match=r"Unknown site \['encoder'\]"):
         lens.record(TEXT, site=["encoder"])  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class MixlensError(Exception):
@@ -22,6 +22,10 @@ class MixlensError(Exception):
     ...     print(type(error).__name__)
     EmptyInput
     """
+
+    def __str__(self) -> str:
+        """Return the message with a full stop at its end."""
+        return end_sentence(super().__str__())
 
 
 class UnsupportedModel(MixlensError):
@@ -83,6 +87,16 @@ class MissingExtra(MixlensError, ImportError):
         super().__init__(f"This feature needs {package}. Run pip install 'mixlens[{extra}]'.")
 
 
+def end_sentence(message: str) -> str:
+    """Return a message with a full stop, unless it is empty or ends with another mark."""
+    return message if message.endswith((".", "?", "!")) or not message else f"{message}."
+
+
+def list_reasons(reasons: Mapping[str, str]) -> str:
+    """Return names with their reasons, one sentence after another."""
+    return " ".join(f"{name}: {end_sentence(reason)}" for name, reason in reasons.items())
+
+
 def about(subject: str, error: MixlensError) -> MixlensError:
     """Return the error with its subject, such as a file, in front of the message."""
     error.args = (f"{subject}: {error}",)
@@ -96,7 +110,7 @@ def without_subject(name: str, message: str) -> str:
 
 def in_short(error: Exception) -> str:
     """Return the class of an exception and the beginning of its message."""
-    return f"{type(error).__name__} ({' '.join(str(error).split())[:200]})"
+    return f"{type(error).__name__} ({' '.join(str(error).split())[:200].removesuffix('.')})"
 
 
 _LISTED_BY = {"measure": "Run `mixlens measures` for the list."}

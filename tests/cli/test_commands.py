@@ -100,7 +100,7 @@ def test_wrong_arguments_get_one_clear_line(
     monkeypatch.setattr(sys, "argv", ["mixlens", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == (1 if "--site" in arguments else 2)
+    assert stopped.value.code == 2
     printed = capsys.readouterr()
     assert words in printed.err
     assert "Traceback" not in printed.err

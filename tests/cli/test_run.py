@@ -130,7 +130,7 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
     )
     assert ran.status == 0, ran.err
     assert "2 of 4 records measured" in ran.out
-    assert "2 rows could not be measured" in ran.out
+    assert "2 records could not be measured" in ran.out
     targets = {row["id"]: row["target_tokens"].tolist() for row in rows_of(out)}
     assert targets == {"1": ["dog"], "2": ["cat"]}
     aggregates = json.loads((out / "aggregates.json").read_text())
@@ -159,7 +159,7 @@ def test_columns_select_the_explained_output(tmp_path: Path) -> None:
         *("--keep", "scores"),
     )
     assert ran.status == 0, ran.err
-    assert "1 row could not be measured" in ran.out
+    assert "1 record could not be measured" in ran.out
     results, lens = mixlens.load(out), Lens.bundled()
     for name, row in zip(("1", "2"), rows, strict=False):
         expected = lens.measure(

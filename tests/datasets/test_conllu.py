@@ -76,12 +76,12 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
     assert data[1].name == "x.conllu:28"
     assert [(name, reason.split(":")[0]) for name, reason in data.errors] == [
         ("x.conllu:11", "the word 'one' does not match the text at character 0"),
-        ("x.conllu:14", "the text continues with ' more' after the last word"),
-        ("x.conllu:17", "the word 'one' has no part of speech"),
+        ("x.conllu:14", "the text continues with ' more' after the last word."),
+        ("x.conllu:17", "the word 'one' has no part of speech."),
         ("x.conllu:19", "4 columns instead of 10"),
-        ("x.conllu:21", "the sentence has no words"),
-        ("x.conllu:23", "the multiword token 1-3 dont has 1 words"),
-        ("x.conllu:26", "'1-x' is not a word number such as 1, nor a range such as 1-2"),
+        ("x.conllu:21", "the sentence has no words."),
+        ("x.conllu:23", "the multiword token 1-3 dont lacks some of its words."),
+        ("x.conllu:26", "'1-x' is not a word number such as 1, nor a range such as 1-2."),
     ]
 
 

@@ -207,7 +207,7 @@ def test_other_paradigms_have_no_cues(tmp_path: Path) -> None:
     (tmp_path / f"{SUBJECT}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = corpus.read(tmp_path)
     assert read.groups == {SUBJECT: 1}
-    assert read.errors == ((f"{SUBJECT}.jsonl:2", "sentence_bad is not a sentence"),)
+    assert read.errors == ((f"{SUBJECT}.jsonl:2", "sentence_bad is not a sentence."),)
 
 
 def test_not_is_written_out() -> None:
@@ -231,7 +231,7 @@ def test_counts_stand_beside_the_papers(shared: Path, capsys: pytest.CaptureFixt
         SUBJECT: 993,
     }
     assert cues.counts(data).endswith("4,993   (Mohebbi et al. 2023: 4,276)")
-    assert all("does not look " in reason for _, reason in data.errors)
+    assert all("seems not to be" in reason for _, reason in data.errors)
 
 
 def test_agrees_with_other_rules(shared: Path) -> None:

@@ -122,7 +122,7 @@ def test_records_without_evidence_are_listed(tmp_path: Path) -> None:
     data = read(write(tmp_path, "some.jsonl", [RULER, lost, {**RULER, "input": 3}]))
     assert len(data.examples) == 1
     assert [reason.split(" (")[0] for _, reason in data.errors] == [
-        "no document contains the evidence",
+        "no document contains the evidence.",
         "the record has an unexpected form",
     ]
 

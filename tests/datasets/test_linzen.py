@@ -48,7 +48,7 @@ def test_places_and_broken_rows(tmp_path: Path) -> None:
         "set.text:5",
     ]
     assert [reason[:25] for _, reason in data.errors[:2]] == [
-        "word 0 is 'it', not 'is'",
+        "word 0 is 'it', not 'is'.",
         "the sentence has no word ",
     ]
     assert corpus.read(tmp_path / "set.gold").examples == data.examples

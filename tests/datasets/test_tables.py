@@ -72,21 +72,21 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
     data = read(tmp_path, "sentence\tlabel\ngood\t1\n\nno label\n \t1\nbad\t\n")
     assert triples(data) == [("good", None, "1")]
     assert data.errors == (
-        ("dev.tsv:4", "1 columns, but the header has 2"),
-        ("dev.tsv:5", "the text is missing"),
-        ("dev.tsv:6", "the label is missing"),
+        ("dev.tsv:4", "1 columns, but the header has 2."),
+        ("dev.tsv:5", "the text is missing."),
+        ("dev.tsv:6", "the label is missing."),
     )
     data = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
     assert [(name, reason) for name, reason in data.errors] == [
-        ("dev.tsv:11", "3 columns, but other lines have 2"),
-        ("dev.tsv:12", "'not one' is not a label"),
+        ("dev.tsv:11", "3 columns, but other lines have 2."),
+        ("dev.tsv:12", "'not one' is not a label."),
     ]
     data = read(tmp_path, "gj04\t1\t\tBill sang.\n" * 10 + "gj04\tyes\t\tBill sang.\n")
     assert [reason.split(":")[0] for _, reason in data.errors] == [
         "not a line of CoLA (source, 0 or 1, star, sentence)"
     ]
     data = read(tmp_path, '{"text": "a", "label": 1}\n{"label": 0}\n', "d.jsonl")
-    assert data.errors == (("d.jsonl:2", "no text column among label"),)
+    assert data.errors == (("d.jsonl:2", "no text column among label."),)
     with pytest.raises(
         InvalidInput, match=r"has no readable example. dev.tsv:2: the text is missing"
     ):

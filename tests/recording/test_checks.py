@@ -91,12 +91,12 @@ def test_positions_move_with_their_tokens() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (None, "dict of input tensors, not NoneType"),
-        (b"a dog", "not bytes"),
+        (None, "NoneType is not a text"),
+        (b"a dog", "bytes is not a text"),
         ({"a", "b"}, "A set has no order"),
         (("a", "b", "c"), "several texts as a list"),
-        (torch.tensor([1, 2]), "Pass token ids as"),
-        (np.array([1, 2]), "Pass token ids as"),
+        (torch.tensor([1, 2]), "input_ids"),
+        (np.array([1, 2]), "input_ids"),
         ([1, 2, 3], "text 0: .*Pass token ids as"),
         (["fine", ""], "text 1: The text is empty"),
         (["fine", None], "text 1: NoneType is not a text"),

@@ -157,7 +157,7 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         page.get_by_text("Methods, length and given answer").click()
         page.get_by_role("checkbox", name="attention_norm", exact=True).check()
         assert page.get_by_label("globenc").count() == 0
-        length = page.get_by_label("New tokens at most")
+        length = page.get_by_label("Maximum new tokens")
         assert length.input_value() == length.get_attribute("max")  # not that of the first example
         length.fill("5")
         page.get_by_role("button", name="Answer", exact=True).click()

@@ -135,7 +135,7 @@ def test_the_keyboard_and_the_other_views(browser: Any, file: Path, tmp_path: Pa
         assert page.evaluate("document.activeElement.textContent") == "She"
         page.keyboard.press("Escape")
         assert "part" not in page.url
-        page.get_by_label("question and template too").check()
+        page.get_by_label("show question and template").check()
         assert page.locator(".document.other").first.is_visible()
         for kind in ("PNG", "SVG", "CSV", "JSON"):
             page.locator(".menu summary").click()
@@ -189,7 +189,7 @@ def test_sources_are_named_by_their_documents(browser: Any, file: Path, answer: 
         assert names
         for name in names:
             assert name.split(" (")[-1].removesuffix(")") in answer.documents, name
-        assert page.get_by_label("Leave out").input_value() == "others"
+        assert page.get_by_label("Hide").input_value() == "others"
         outside = page.locator(".token.left-out").count()
         assert outside == sum(kind != "document" for kind in answer.kinds)
         assert not wrong

@@ -67,15 +67,15 @@ def test_the_first_screen_has_the_numbers_of_the_maps(
     with opened(browser) as (page, wrong):
         page.goto(f"file://{file}")
         answer = page.locator(".answer").inner_text()
-        assert answer.startswith(f"[MASK] took most from {best}")
+        assert answer.startswith(f"[MASK] receives most from {best}")
         assert answer.endswith("mean of 6 layers")
         for label in ("unbelievable", "doorway", "cabinet"):
             shown = float(_ranked(page)[label].removesuffix("\u00a0%"))
             assert shown == pytest.approx(100 * shares[label], abs=0.6)
         layers, measures = page.locator(".facts p").all_inner_texts()
-        assert layers.startswith("Layer by layer, most came from ")
+        assert layers.startswith("Largest contributions: ")
         assert " in layer " in layers
-        assert measures.startswith("Of 2 other measures attention agrees least (rank correlation")
+        assert measures.startswith("Of 2 other measures, attention agrees least (rank correlation")
         page.select_option("select >> nth=1", label="Layers up to 2 (rollout)")
         row = rolled.row(target).scores[2]
         assert next(iter(_ranked(page))) == words.source_tokens[int(np.argmax(_but(row, target)))]
@@ -142,7 +142,7 @@ def test_a_walk_with_the_keyboard_alone(browser: Any, file: Path) -> None:
         page.keyboard.press("Tab")  # the rows: layers joined, then each by itself again
         page.keyboard.press("Enter")
         assert "rows=upto" in page.url
-        assert "has taken up to each layer" in page.locator(".layers h2").inner_text()
+        assert "up to each layer" in page.locator(".layers h2").inner_text()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")  # the layers
         page.keyboard.press("ArrowUp")
@@ -218,7 +218,7 @@ def test_a_thousand_tokens_answer_a_hover_in_time(browser: Any, tmp_path: Path) 
         page.goto(f"file://{path}")
         times = page.evaluate(HOVERS)
         assert float(np.quantile(times, 0.25)) < 50, times  # a busy machine lets some wait
-        assert "left out" in page.locator("footer").inner_text()
+        assert "is missing" in page.locator("footer").inner_text()
         assert not wrong
 
 
@@ -254,7 +254,7 @@ def test_sixteen_thousand_tokens_open(browser: Any, tmp_path: Path) -> None:
     maps.to_html(path)
     with opened(browser) as (page, wrong):
         page.goto(f"file://{path}")
-        assert "took most from w5000" in page.locator(".answer").inner_text()
+        assert "receives most from w5000" in page.locator(".answer").inner_text()
         assert page.locator(".segment").count() > 100
         before = page.locator(".token").count()
         page.locator(".segment").first.click()
@@ -294,9 +294,9 @@ def test_only_a_diagonal_with_the_residual_stream_is_the_own_share(
         causal_maps[name].to_html(tmp_path / f"{name}.html")
         with opened(browser) as (page, wrong):
             page.goto(f"file://{tmp_path}/{name}.html")
-            assert ("is its own" in page.locator(".answer").inner_text()) is says
+            assert ("from itself" in page.locator(".answer").inner_text()) is says
             page.locator(".token.target").hover()
-            assert ("is its own" in page.locator(".tip").inner_text()) is says
+            assert ("from itself" in page.locator(".tip").inner_text()) is says
             assert not wrong
 
 

@@ -69,7 +69,7 @@ def test_special_tokens_can_be_left_out(browser: Any, maps: MixingMaps, tmp_path
     tokens = [token for token in maps.tokens if token not in ("[CLS]", "[SEP]")]
     with opened(browser) as (page, wrong):
         page.goto(f"file://{tmp_path}/out.html")
-        page.get_by_label("Leave out").select_option("special tokens")
+        page.get_by_label("Hide").select_option("special tokens")
         assert "hide=special" in page.url
         rows = page.locator(".side table").first.locator("tbody tr")
         listed = {
@@ -102,7 +102,7 @@ def test_targets_that_are_all_alike_have_a_notice(browser: Any, tmp_path: Path) 
             assert page.locator(".notice").is_visible() is is_shown
             if is_shown:
                 assert "nearly the same sources" in page.locator(".notice").inner_text()
-                page.get_by_role("button", name="Leave out the first token").click()
+                page.get_by_role("button", name="Hide the first token").click()
                 assert "hide=first" in page.url
         assert not wrong
 

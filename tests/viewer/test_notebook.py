@@ -39,8 +39,8 @@ def test_two_views_in_one_notebook_are_there_after_it_was_saved(tmp_path: Path) 
     with opened() as (page, _):  # nbconvert's own page asks for scripts, ours must not need them
         page.goto(f"file://{file}")
         views = [page.frame_locator("iframe >> nth=0"), page.frame_locator("iframe >> nth=1")]
-        assert views[0].locator(".answer").inner_text().startswith("four took most from")
-        assert views[1].locator(".answer").inner_text().startswith("eight took most from")
+        assert views[0].locator(".answer").inner_text().startswith("four receives most from")
+        assert views[1].locator(".answer").inner_text().startswith("eight receives most from")
         views[1].get_by_role("tab", name="Map").click()
         assert views[1].locator(".map-view canvas").is_visible()
         assert views[0].locator(".answer").is_visible()
@@ -73,7 +73,7 @@ def test_the_widget_draws_itself(widget: Viewer, tmp_path: Path) -> None:
         page.goto(f"file://{file}")
         page.evaluate(f"{built()}; window.mixlensViewer = mixlensViewer")
         page.evaluate(MODEL, {"payload": widget.payload, "choices": widget.choices})
-        assert page.locator(".answer").inner_text().startswith("[MASK] took most from")
+        assert page.locator(".answer").inner_text().startswith("[MASK] receives most from")
         page.get_by_role("button", name="Measure", exact=True).click()
         assert page.get_by_text("the kernel says no").is_visible()
         assert not wrong

@@ -15,7 +15,7 @@ export class AnswerForm implements Part {
   private readonly answer = h("textarea", {
     rows: "2",
     "aria-label": "Answer to explain",
-    placeholder: "Leave empty, and the model answers",
+    placeholder: "Leave empty to let the model answer",
     spellcheck: "false",
   });
   private readonly length = h("input", { type: "number", min: "1", value: String(NEW_TOKENS) });
@@ -40,7 +40,7 @@ export class AnswerForm implements Part {
         { class: "behind" },
         h("summary", {}, "Methods, length and given answer"),
         this.methods,
-        h("label", { class: "field" }, h("span", {}, "New tokens at most"), this.length),
+        h("label", { class: "field" }, h("span", {}, "Maximum new tokens"), this.length),
         this.answer,
       ),
     );
@@ -88,7 +88,7 @@ export class AnswerForm implements Part {
   private putTurn({ role, content }: Turn): void {
     const text = h("textarea", { rows: "3", "aria-label": "Prompt", spellcheck: "false" });
     text.value = content;
-    text.placeholder = "A question or a prompt. {documents} is where the documents go.";
+    text.placeholder = "A question or a prompt. Put {documents} where the documents go.";
     const roles = h(
       "select",
       { "aria-label": "Role" },

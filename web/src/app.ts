@@ -300,7 +300,7 @@ export class App {
         (v) => this.set({ method: Number(v) }),
       ),
       selectOf(
-        "Point at",
+        "Select",
         [
           ["words", "Words"],
           ["sentences", "Sentences"],
@@ -360,7 +360,7 @@ export class App {
       );
     const hide = hideChoices(current, this.context.documents);
     if (hide.length > 1 && state.view !== "flow")
-      fields.push(selectOf("Leave out", hide, state.hide, (v) => this.set({ hide: v as Hidden })));
+      fields.push(selectOf("Hide", hide, state.hide, (v) => this.set({ hide: v as Hidden })));
     return fields;
   }
 
@@ -376,8 +376,8 @@ export class App {
     this.notice.hidden = false;
     const words =
       warning ??
-      `All targets have nearly the same sources here: they differ by ${percent(found!.distance)} ` +
-        "from their mean. These numbers say little about a single target.";
+      `All targets have nearly the same sources here. They differ by ${percent(found!.distance)} ` +
+        "from their mean, so these numbers say little about a single target.";
     const links: HTMLElement[] = [];
     const link = (label: string, change: Partial<State>) =>
       links.push(
@@ -390,7 +390,7 @@ export class App {
       isSink(found) &&
       hideChoices(current, this.context.documents).some(([hide]) => hide === "first")
     )
-      link("Leave out the first token", { hide: "first" });
+      link("Hide the first token", { hide: "first" });
     this.notice.replaceChildren(
       h("span", {}, `${words} `),
       ...links.flatMap((each) => [each, " "]),
@@ -462,5 +462,5 @@ export class App {
 
 function kindOf(depth: Depth): string {
   if (typeof depth === "number") return "One layer";
-  return joinedTo(depth) === null ? "All layers" : "Layers up to one";
+  return joinedTo(depth) === null ? "All layers" : "Layers up to a layer";
 }

@@ -64,7 +64,10 @@ export function png(view: View, context: Context, scale = 2): Promise<Blob> {
   painted(view, context, new CanvasPainter(pen));
   return new Promise((done, fail) =>
     canvas.toBlob(
-      (blob) => (blob ? done(blob) : fail(new Error("The picture is too large for this browser."))),
+      (blob) =>
+        blob
+          ? done(blob)
+          : fail(new Error("The picture is too large for this browser. Save it as SVG.")),
       "image/png",
     ),
   );

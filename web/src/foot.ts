@@ -1,4 +1,4 @@
-// The foot line says what was measured: model, measure, options, citation, what is left out.
+// The footer: model, measure, options, citation, and the shares that the page does not have.
 
 import type { Context } from "./context";
 import { h, percent } from "./dom";
@@ -17,9 +17,10 @@ export function answerFoot(context: Context): HTMLElement[] {
   ];
   const said = [
     removes
-      ? "A score is what the answer loses without the document. Percentages leave out negative scores."
-      : "A percentage is a share of the scores of all documents. It is no probability, and no " +
-        "proof: a method can miss the evidence, and its shares depend on the length of documents.",
+      ? "A score is the effect of the document on the probability of the answer. Percentages ignore " +
+        "negative scores."
+      : "A percentage is a share of the scores of all documents. It is neither a probability nor a " +
+        "proof. A method can miss the evidence, and shares depend on the length of documents.",
   ];
   if (uses_template) said.push("mixlens wrote the prompt with the chat template of the model.");
   return [...said.map((text) => h("p", {}, text)), h("p", {}, line.filter(Boolean).join(" · "))];
@@ -29,6 +30,7 @@ export function footLines(context: Context): HTMLElement[] {
   const { current, payload } = context;
   const { provenance, citation, summary, notes, measure, joined } = current.entry;
   const options = Object.entries((provenance.options as Record<string, unknown>) ?? {})
+    .filter(([, value]) => value !== null)
     .map(([key, value]) => `${key}=${String(value)}`)
     .join(", ");
   const steps = ((provenance.steps as string[]) ?? []).join(" → ");
@@ -47,7 +49,7 @@ export function footLines(context: Context): HTMLElement[] {
     const kept = Array.from(context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0);
     said.push(
       "This page has only the largest shares of each row and column. For this target " +
-        `${percent(Math.max(0, 1 - kept))} is left out.`,
+        `${percent(Math.max(0, 1 - kept))} is missing.`,
     );
   }
   return [

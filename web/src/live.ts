@@ -71,7 +71,9 @@ export class Server implements Live {
     const body = (await answer.json().catch(() => null)) as { detail?: unknown } | null;
     if (!answer.ok)
       throw new Error(
-        typeof body?.detail === "string" ? body.detail : `The server answered ${answer.status}.`,
+        typeof body?.detail === "string"
+          ? body.detail
+          : `The server replied with HTTP status ${answer.status}.`,
       );
     return body as T;
   }

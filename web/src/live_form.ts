@@ -30,7 +30,7 @@ class LiveForm {
   ) {
     this.kind = started.request ? "answer" : "text";
     this.parts = { text: new TextForm(started), answer: new AnswerForm(started.request ?? null) };
-    this.kinds.setAttribute("aria-label", "What to ask");
+    this.kinds.setAttribute("aria-label", "Task");
     const stop = { type: "button", hidden: true, onclick: () => live.cancel() };
     this.cancel = h("button", stop, "Cancel");
     this.element = h(

@@ -64,7 +64,10 @@ class Kernel implements Live {
         if (answer.number !== number) return;
         this.model.off("change:answer", heard);
         if (answer.payload) done(answer.payload);
-        else fail(new Error(answer.error ?? "The kernel gave no answer."));
+        else
+          fail(
+            new Error(answer.error ?? "The notebook kernel did not answer. Run the cell again."),
+          );
       };
       this.model.on("change:answer", heard);
       this.model.set("job", { ...job, number });

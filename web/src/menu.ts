@@ -13,7 +13,7 @@ export function saveMenu(view: () => View, context: Context, linked: boolean): H
       try {
         await act();
       } catch (error) {
-        summary.textContent = "Not possible here";
+        summary.textContent = "Not available here";
         summary.title = (error as Error).message;
         context.actions.announce((error as Error).message);
       }

@@ -52,7 +52,7 @@ export function numbers(written: WrittenArray): Float32Array | Uint16Array | Uin
     case "uint32":
       return new Uint32Array(raw);
     default:
-      throw new Error(`Unknown dtype ${written.dtype} of an array.`);
+      throw new Error(`This viewer cannot read arrays of type ${written.dtype}. Update mixlens.`);
   }
 }
 

@@ -182,6 +182,8 @@ export interface Payload {
 export function checked(payload: Payload): Payload {
   if (payload?.format !== "mixlens") throw new Error("This is not a mixlens payload.");
   if (payload.version !== 1)
-    throw new Error(`This viewer shows payloads of version 1, not ${payload.version}.`);
+    throw new Error(
+      `This viewer reads payloads of version 1, not ${payload.version}. Save the page again.`,
+    );
   return payload;
 }

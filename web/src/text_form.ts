@@ -12,8 +12,8 @@ export class TextForm implements Part {
   private readonly text = h("textarea", { rows: "2", "aria-label": "Text", spellcheck: "false" });
   private readonly second = h("textarea", {
     rows: "2",
-    "aria-label": "Target text: what the decoder is given",
-    placeholder: "What the decoder is given",
+    "aria-label": "Target text (decoder input)",
+    placeholder: "Decoder input",
     spellcheck: "false",
     hidden: true,
   });
@@ -35,7 +35,7 @@ export class TextForm implements Part {
         { class: "behind" },
         h("summary", {}, "Measures"),
         this.measures,
-        h("label", {}, this.heads, " single heads too"),
+        h("label", {}, this.heads, " with single heads"),
       ),
     );
   }

@@ -101,7 +101,8 @@ def fit_heads(
     heads, remainder = divmod(len(fit.weights), len(layers))
     if remainder:
         raise UnsupportedModel(
-            f"{type(lens.model).__name__} has layers with different numbers of heads."
+            f"{type(lens.model).__name__} has layers with different numbers of heads. "
+            "Choose another model."
         )
     return HeadWeights(
         fit.weights.reshape(len(layers), heads),

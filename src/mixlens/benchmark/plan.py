@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from mixlens.errors import InvalidInput, no_such
+from mixlens.errors import InvalidInput, list_reasons, no_such
 from mixlens.evaluations import evaluations as known_evaluations
 from mixlens.evaluations import module
 from mixlens.measures import names as measure_names
@@ -86,10 +86,7 @@ def make_plan(
         else:
             groups["own" if not specs[name].kinds else specs[name].of].append(name)
     if not set(evaluation_list) - left_out.keys():
-        raise InvalidInput(
-            "No evaluation applies: "
-            + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        )
+        raise InvalidInput(f"No evaluation applies: {list_reasons(left_out)}")
     measure_list = _choose_names(measures, measure_names(), "measure")
     return Plan(
         measures=measure_list if BASELINE in measure_list else (*measure_list, BASELINE),

@@ -162,8 +162,8 @@ def _read_prompt(prompt: str) -> Any:
     try:
         messages = parse_json(content)
     except ValueError as error:
-        raise InvalidInput(f"{path} is not valid JSON ({error}).") from None
-    if not isinstance(messages, list):
+        raise InvalidInput(f"{path} is not valid JSON ({error}). Fix it.") from None
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         raise InvalidInput(
             f'{path} is not a list of messages such as {{"role": "user", "content": "…"}}.'
         )
@@ -172,17 +172,19 @@ def _read_prompt(prompt: str) -> Any:
 
 def _read_folder(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
-        raise InvalidInput(f"--documents {folder} is not a folder.")
+        raise InvalidInput(
+            f"--documents {folder} is not a folder. Pass one with a file for each document."
+        )
     files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
     if not files:
-        raise InvalidInput(f"--documents {folder} has no {' or '.join(_SUFFIXES)} file.")
+        raise InvalidInput(
+            f"--documents {folder} has no {' or '.join(_SUFFIXES)} file. Add one for each document."
+        )
     return {file.name: read_text(file, "--documents") for file in files}
 
 
 def _with_place(inputs: Any, texts: dict[str, str]) -> Any:
-    """Return the prompt with a placeholder for the documents, which is added if the prompt has
-    none.
-    """
+    """Return the prompt with a placeholder for the documents. Add one if the prompt has none."""
     from mixlens.answers.prompt_parts import with_place
 
     prompt = with_place(inputs, list(texts.values()))

@@ -368,7 +368,7 @@ def _show_groups(console: Console, comparison: Comparison, groups: list[list[str
     console.print()
     console.print(table)
     console.print(
-        f"Measures of a group order the sources alike (Spearman correlation {DUPLICATE} or more"
-        " with the first); the column shows the first.",
+        "The measures of a group give nearly the same ranking (Spearman correlation"
+        f" {DUPLICATE} or more with the first), so one column shows the first.",
         style="dim",
     )

@@ -71,4 +71,4 @@ def read_value(name: str, value: str, kind: str) -> Any:
                 continue
     if "str" in kinds:
         return value
-    raise InvalidInput(f"--option {name}={value} is not of type {kind}.")
+    raise InvalidInput(f"--option {name}={value} is not of type {kind}. Pass a value of this type.")

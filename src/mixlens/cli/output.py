@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mixlens.errors import end_sentence
+
 _NEAREST = dict(
     zip("░▒▓█·•→←↑↓⏎∅…«»“”‘’–—×±≤≥│┃─━", '.:*#..><^v/0~""""\'\'--x+<>||--', strict=True)
 )
@@ -57,7 +59,7 @@ def by_reason(reasons: Mapping[str, str]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
-    return [f"{', '.join(same)}: {reason}" for reason, same in names.items()]
+    return [f"{', '.join(same)}: {end_sentence(reason)}" for reason, same in names.items()]
 
 
 def check_writable(*files: Path | None) -> None:

@@ -340,7 +340,7 @@ def _show(counts: Counts, out: AnyPath, as_json: bool) -> None:
     print(f"{counts.texts:,} of {counts.rows:,} records measured ({counts.tokens:,} tokens)")
     if counts.errors:
         where = f": see {out / 'errors.parquet'}" if counts.complete else ""
-        records = "1 row" if counts.errors == 1 else f"{counts.errors:,} rows"
+        records = "1 record" if counts.errors == 1 else f"{counts.errors:,} records"
         print(f"{records} could not be measured{where}")
     if counts.seconds > 0:
         rate = counts.tokens / counts.seconds

@@ -109,7 +109,7 @@ def span_positions(target: str, row: TokenRow, answer_places: tuple[int, ...] | 
     if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
         first, last = int(numbers[1]), int(numbers[2])
         if last < first:
-            raise InvalidInput(f"The span {target} ends before it begins.")
+            raise InvalidInput(f"The span {target} ends before it begins. Pass {last}-{first}.")
         return list(range(first, last + 1))
     is_piece = row.text is not None and target.isdecimal() and int(target) >= len(row)
     if not is_piece and re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", target):

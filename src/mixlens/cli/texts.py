@@ -80,7 +80,9 @@ def read_text(path: Path, option: str) -> str:
     try:
         return _decode(path.read_bytes(), str(path))
     except OSError as error:
-        raise InvalidInput(f"{option} {path}: {error.strerror or error}") from error
+        raise InvalidInput(
+            f"{option} {path}: {error.strerror or error}. Pass a readable file."
+        ) from error
 
 
 def _decode(content: bytes, origin: str) -> str:

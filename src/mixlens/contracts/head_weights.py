@@ -91,7 +91,9 @@ class HeadWeights:
         try:
             save_file(tensors, os.fspath(path), metadata=about)
         except OSError as error:
-            raise CannotWrite(f"{os.fspath(path)} cannot be written ({error}).") from None
+            raise CannotWrite(
+                f"{os.fspath(path)} cannot be written ({error}). Pass a different path."
+            ) from None
 
 
 def holds_head_weights(path: str | os.PathLike[str]) -> bool:

@@ -88,7 +88,9 @@ class Targets:
         `segment_positions`.
         """
         if self.source_row is None:
-            raise InvalidInput("These targets have no texts, so there are no segments.")
+            raise InvalidInput(
+                "These targets have no texts, so there are no segments. Measure texts, not tensors."
+            )
         count = len(self.source_lengths)
         return [segment_positions(self.source_row(text), by) for text in range(count)]
 

@@ -180,7 +180,8 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
 def _join_sides(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
     if len(sides[0]) != len(sides[1]):
         raise InvalidInput(
-            f"{files[0]} has {len(sides[0])} lines, but {files[1]} has {len(sides[1])}"
+            f"{files[0]} has {len(sides[0])} lines, but {files[1]} has {len(sides[1])}. Pass files "
+            "with matching lines."
         )
     return [
         _pair(f"{files[0]}:{number}", *pair)

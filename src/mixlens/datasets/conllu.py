@@ -83,7 +83,7 @@ def _tokens(rows: list[list[str]]) -> list[Token]:
             _token(part) for part in rows[place : place + last - first + 1] if len(part) == COLUMNS
         ]
         if len(parts) != last - first + 1:
-            raise InvalidInput(f"the multiword token {row[0]} {row[1]} has {len(parts)} words")
+            raise InvalidInput(f"the multiword token {row[0]} {row[1]} lacks some of its words")
         tokens += _multiword(row[1], parts, _space(row))
         place += len(parts)
     return tokens

@@ -77,7 +77,7 @@ def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str
         number == SINGULAR and _is_name(words, first, last)
     ):
         raise InvalidInput(
-            f"the target {words[target]!r} is {number}, but its cue {head!r} does not look {number}"
+            f"the target {words[target]!r} is {number}, but its cue {head!r} seems not to be"
         )
     return (first, last), number
 

@@ -30,7 +30,7 @@ from mixlens.datasets.dataset import Dataset
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused
 from mixlens.datasets.origins import advice
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, list_reasons
 
 KINDS = ("agreement", "classification", "tagged", "alignment", "evidence", "speech", "text")
 SHOWN = 3
@@ -96,7 +96,7 @@ def dataset(
         else:
             examples.append(record)
     if not examples:
-        reasons = "; ".join(f"{record}: {reason}" for record, reason in errors[:SHOWN])
+        reasons = list_reasons(dict(errors[:SHOWN]))
         raise InvalidInput(f"{origin} has no readable example. {reasons or 'The file is empty.'}")
     if kind == "text":
         examples = [
@@ -107,6 +107,10 @@ def dataset(
     if len(kinds) > 1 or (kind is not None and kinds != [kind]):
         raise InvalidInput(
             f"{origin} holds {' and '.join(kinds)} examples"
-            + (f", not {kind}" if kind else ". Read its files one by one.")
+            + (
+                f", not {kind}. Pass other data or another kind."
+                if kind
+                else ". Read its files one by one."
+            )
         )
     return Dataset(name, kinds[0], tuple(examples), tuple(errors), origin)

@@ -356,5 +356,5 @@ def _affine_values(layer: Layer, site: Attention) -> Tensor:
     raise UnsupportedModel(
         f"layer {layer.index} of {layer.stack.name}: no affine module computes the value "
         "vectors from the input of attention (the model may compute them in several steps), so "
-        "singular values are not available"
+        "singular values are not available. Choose another evaluation."
     )

@@ -124,7 +124,7 @@ def projection_gradients(
         if gradient.numel() != math.prod(shape):
             raise UnsupportedModel(
                 f"the output projection of `{layer.path}` reads a tensor that cannot be split by "
-                "head"
+                "head. Choose another measure."
             )
         if layer.layout is not None:
             hook_point = HookPoint(structure.output_projection, "in")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, without_subject
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, list_reasons, without_subject
 from mixlens.maps.comparison import Comparison
 from mixlens.maps.one_row import DEFAULT_READING, layer_rows, roll_out_absolute, target_row
 from mixlens.maps.provenance import model_name
@@ -178,7 +178,7 @@ def _rows_of(
             results.left_out[name] = without_subject(name, str(error))
             kinds.add(type(error))
     if not results.scores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in results.left_out.items())
+        reasons = list_reasons(results.left_out)
         if kinds == {OutOfMemory}:
             raise OutOfMemory(reasons)
         raise InvalidInput(f"No measure applies: {reasons}")
@@ -239,7 +239,8 @@ def _measure_target(
 ) -> MixingMaps:
     if choice.span and spec.explains_output and spec.gives == "maps":
         raise InvalidInput(
-            f"{name} does not support spans, because it scores single targets of an output."
+            f"{name} does not support spans, because it scores single targets of an output. "
+            "Leave it out of `only`."
         )
     is_single_target = _takes_rows(recording, spec, choice)
     whole = recording if is_single_target else with_all_targets(recording, name)

@@ -76,8 +76,8 @@ def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | 
         _, every, places = _affine_columns(layer, site)
     except UnsupportedModel as error:
         raise UnsupportedModel(
-            f"{error}, and mixlens cannot tell whether the values have a bias. Pass "
-            "value_bias=True to keep the bias in the values"
+            f"{str(error).removesuffix('.')}, and mixlens cannot tell whether the values have "
+            "a bias. Pass value_bias=True to keep the bias in the values"
         ) from error
     bias = every[places].view(site.structure.heads, site.structure.d_head)
     return bias.to(site.head_maps) if bool(bias.any()) else None

@@ -28,7 +28,7 @@ from typing import Any
 
 from mixlens.datasets.object_storage import AnyPath, ObjectPath, parquet_source, path_of
 from mixlens.datasets.shards import Shard, cut_into_shards
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, format_count
 from mixlens.maps.storage import remove_drafts
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs import store
@@ -141,8 +141,8 @@ def _open_run(
         plan = cut_into_shards(job.corpus, job.shard_rows)
         if shards is not None and not 0 <= shards[0] < shards[1] <= len(plan):
             raise InvalidInput(
-                f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has {len(plan)} "
-                "shards."
+                f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has "
+                f"{format_count(len(plan), 'shard')}."
             )
         settings = {**job.settings(), "model source": asdict(source), **_model(source, engine)}
         begun = (out / SETTINGS).exists()

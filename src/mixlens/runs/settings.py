@@ -78,7 +78,9 @@ def lock_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
         folder.mkdir(parents=True, exist_ok=True)
         opened = open(folder / lock, "ab")  # noqa: SIM115 (it is closed below)
     except OSError as error:
-        raise InvalidInput(f"--out {folder}: {error.strerror or error}") from error
+        raise InvalidInput(
+            f"--out {folder}: {error.strerror or error}. Choose another folder."
+        ) from error
     with opened as file:
         _lock(file, folder)
         yield file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from mixlens.errors import InputTooLong, InvalidInput, MixlensError
+from mixlens.errors import InputTooLong, InvalidInput, MixlensError, list_reasons
 from mixlens.measures import list_measures
 from mixlens.measuring.measure import measure
 from mixlens.server.api import Limits
@@ -86,7 +86,7 @@ class Measuring:
                 except MixlensError as error:
                     left_out[name] = str(error)
         if not maps:
-            raise InvalidInput("; ".join(f"{name}: {why}" for name, why in left_out.items()))
+            raise InvalidInput(list_reasons(left_out))
         job.report(0.9, "packing the result")
         room = LIVE_BYTES if job.request["heads"] else None
         payload = {**payload_of(maps, room=room), "left_out": left_out}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.structure.layer_structure import LayerStructure
 from mixlens.structure.layouts import Layout
 
@@ -121,9 +121,7 @@ class ModelStructure:
             stacks = {stack.name for stack in matching_stacks if name in stack.path.split(".")}
             if len(stacks) == 1 and stacks <= self.sites.keys():
                 return self.sites[stacks.pop()]
-            raise UnsupportedModel(
-                f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}."
-            )
+            raise InvalidInput(f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}.")
         return self.sites[name]
 
     def stack_of(self, site: str | None) -> StackStructure:

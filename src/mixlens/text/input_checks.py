@@ -54,7 +54,8 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         instead |= {"input_features", "input_values"}
     if main and not {*main, *instead} & set(tensors):
         raise WrongKeys(
-            f"{type(model).__name__} needs {main[0]!r}; got: {', '.join(tensors) or 'nothing'}"
+            f"{type(model).__name__} needs {main[0]!r}, but got {', '.join(tensors) or 'nothing'}. "
+            f"Pass {main[0]!r}."
         )
 
 
@@ -166,8 +167,8 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
             more = ", or raise max_position_embeddings in its configuration (rotary positions"
             more += " have no table)"
             raise InputTooLong(
-                f"{prefix}input has {ids.shape[1]} tokens, but the model has {limit} positions: "
-                f"shorten the text{more if rotary else ''}"
+                f"{prefix}input has {ids.shape[1]} tokens, but the model has {limit} positions."
+                f" Shorten the text{more if rotary else ''}."
             )
         if not ids.is_floating_point():
             check_token_ids(prefix + "input_ids", ids, _vocabulary(model, prefix))
@@ -213,7 +214,7 @@ def _inside(
     if lowest < 0:
         raise InvalidInput(f"{name} contains {lowest}. Pass non-negative integers.")
     if size and highest >= size:
-        raise InvalidInput(f"{what} {highest} is outside {table} {size}")
+        raise InvalidInput(f"{what} {highest} is outside {table} {size}. Pass at most {size - 1}.")
 
 
 def config_is_pair(model: nn.Module) -> bool:

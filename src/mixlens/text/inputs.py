@@ -106,12 +106,14 @@ def texts_of(inputs: Any) -> list[Any]:
         or getattr(getattr(inputs, "dtype", None), "kind", "O") in "biufc"
     ):
         raise InvalidInput(
-            f"{advice}, not {type(inputs).__name__}. Pass token ids as {{'input_ids': ids}}."
+            f"{type(inputs).__name__} is not a text. {advice}, such as {{'input_ids': ids}}."
         )
     if hasattr(inputs, "columns"):
-        raise InvalidInput(f"{advice}, not a table. Pass the column that contains the texts.")
+        raise InvalidInput(
+            "A table is not a text. Pass the column that contains the texts, as a list."
+        )
     if isinstance(inputs, (bytes, bytearray)) or not hasattr(inputs, "__iter__"):
-        raise InvalidInput(f"{advice}, not {type(inputs).__name__}")
+        raise InvalidInput(f"{type(inputs).__name__} is not a text. {advice}.")
     texts = list(inputs)
     if not texts:
         raise EmptyInput("No text was passed. Pass at least one.")

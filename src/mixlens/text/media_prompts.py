@@ -303,6 +303,8 @@ def open_image(part: Mapping[str, Any]) -> Any:
         with Image.open(source) as file:
             return file.convert("RGB")
     except ImportError:
-        raise InvalidInput(f"Pillow is not installed, so {source!r} cannot be opened.") from None
+        raise InvalidInput(
+            f"{source!r} cannot be opened, because Pillow is not installed. Run pip install pillow."
+        ) from None
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{str(source)!r:.80} is not an image file ({error}). {_HOW}") from error

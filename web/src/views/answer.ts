@@ -25,7 +25,7 @@ export class AnswerView implements View {
   private readonly legend = h("p", { class: "legend kinds-legend" });
   private readonly listName = h("h2", {});
   private readonly list = h("ol", { class: "cited" });
-  private readonly methodsName = h("h2", {}, "What the methods say");
+  private readonly methodsName = h("h2", {}, "Result of each method");
   private readonly methods = h("table", { class: "methods" });
   private readonly scroller = h("div", {
     class: "documents",
@@ -89,7 +89,7 @@ export class AnswerView implements View {
             "div",
             { class: "documents-head" },
             h("h2", {}, "Documents"),
-            h("label", {}, this.others, " question and template too"),
+            h("label", {}, this.others, " show question and template"),
           ),
           h("div", { class: "documents-frame" }, this.scroller, this.map.element),
         ),
@@ -345,7 +345,7 @@ export class AnswerView implements View {
     for (const value of kinds) sum += value;
     const parts = names
       .map((name, i) => [name, kinds[i]! / (sum || 1), COLOURS[i]!] as const)
-      .filter(([, share]) => share > 0);  // alti does not score the own words of a long span
+      .filter(([, share]) => share > 0); // alti does not score the own words of a long span
     const said = parts.map(([name, share]) => `${name} ${percent(share)}`).join(", ");
     this.bar.setAttribute("aria-label", `Shares of all sources: ${said}`);
     this.bar.replaceChildren(
@@ -382,7 +382,7 @@ export class AnswerView implements View {
   private fillList(shares: Float64Array): void {
     const ranked = this.ranked(shares);
     const what = this.part[0] === "w" ? `“${short(this.scores.text(this.part))}”` : "";
-    this.listName.textContent = what ? `Passages behind ${what}` : "Passages";
+    this.listName.textContent = what ? `Passages for ${what}` : "Passages";
     const largest = ranked[0]?.share ?? 1;
     this.list.replaceChildren(
       ...ranked.map(({ passage, share, isCut }) => {

@@ -133,7 +133,7 @@ export class AnswerText {
         class: "cites",
         "data-cites": sentence,
         "aria-hidden": "true",
-        title: "What this sentence rests on",
+        title: "Show the passages that this sentence rests on",
       },
       marks.join(""),
     );

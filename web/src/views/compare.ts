@@ -74,9 +74,9 @@ export class CompareView implements View {
       this.headline,
       this.choices,
       h("div", { class: "pair" }, side(0), side(1)),
-      h("h2", {}, "What they dispute"),
+      h("h2", {}, "Largest differences"),
       this.disputed,
-      h("h2", {}, "Every measure, this target"),
+      h("h2", {}, "All measures for this target"),
       this.order,
       this.canvas,
       this.members,
@@ -85,7 +85,7 @@ export class CompareView implements View {
       h(
         "p",
         { class: "quiet hint" },
-        "Spearman's rank correlation over all sources but the target itself.",
+        "Spearman's rank correlation over all sources except the target itself.",
       ),
       this.matrix,
       this.leftOut,
@@ -165,8 +165,8 @@ export class CompareView implements View {
         ? `by their agreement with ${context.name(context.current)}`
         : `by the rank that they give ${isolated(short(context.sources.label(cue)))}`;
     this.order.textContent =
-      `Sorted ${by}. Each row is shaded by its own largest share. Point at a cell for its number, ` +
-      "click a row to compare with it.";
+      `Sorted ${by}. Each row is shaded by its own largest share. Hover over a cell ` +
+      "for its number. Click a row to compare with it.";
     const several = groups.filter((group) => group.length > 1);
     this.members.hidden = several.length === 0;
     const names = several.map((group) => {
@@ -174,7 +174,7 @@ export class CompareView implements View {
       return `${context.name(group[0]!.measured)} +${others.length}: ${others.join(", ")}`;
     });
     this.members.textContent =
-      "Measures that order the sources alike (rank correlation 0.95 or more) share a row. " +
+      "Measures with nearly the same ranking (correlation 0.95 or more) share a row. " +
       `${names.join(". ")}.`;
   }
 
@@ -187,7 +187,7 @@ export class CompareView implements View {
       h(
         "p",
         { class: "quiet" },
-        "Give the page several measures of the same text to see where they disagree: " +
+        "To see where measures disagree, save a page with several measures of the same text: " +
           "maps.to_html(path, *others), or mixlens compare … --html out.html.",
       ),
     );
@@ -217,7 +217,7 @@ export class CompareView implements View {
     const target = h("b", { class: "outlined" }, short(context.targets.label(context.targetGroup)));
     const [first, second] = pair.map((each) => context.name(each.measured));
     this.headline.replaceChildren(
-      "About ",
+      "For ",
       target,
       `, ${first} and ${second} ${agreementWord(rank)} (rank correlation ${rank.toFixed(2)})`,
     );
@@ -237,7 +237,7 @@ export class CompareView implements View {
       "aria-label",
       `${this.rowsShown.length} measures in ${this.groups.length} rows by ` +
         `${this.context.sources.size} sources: the shares of ` +
-        "the target, as a heat map. A click compares with that measure.",
+        "the target, as a heat map. Click a row to compare with its measure.",
     );
   }
 

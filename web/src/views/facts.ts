@@ -46,7 +46,7 @@ function layerLine(context: Context): HTMLElement | null {
     h("b", {}, short(label)),
     ` (${percent(value)} ${entry.reaches_input ? "up to" : "in"} layer ${layer})`,
   ]);
-  return h("p", {}, "Layer by layer, most came from ", ...inARow(parts), ".");
+  return h("p", {}, "Largest contributions: ", ...inARow(parts), ".");
 }
 
 /** The measure that differs most, and the token on which it does. */
@@ -62,7 +62,7 @@ function measureLine(context: Context): HTMLElement | null {
   const start =
     count === 1
       ? [name, ` ${agreementWord(rank).replace("agree", "agrees")}${correlation}`]
-      : [`Of ${count} other measures `, name, ` agrees least${correlation}`];
+      : [`Of ${count} other measures, `, name, ` agrees least${correlation}`];
   const dispute = disputes([mine.values, other.values], context.own)[0];
   if (dispute) start.push(...differing(context, dispute.group, mine.values, other.values));
   const map = context.measured.indexOf(other.measured);

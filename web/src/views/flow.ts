@@ -46,7 +46,7 @@ export class FlowView implements View {
     this.controls = h(
       "label",
       { class: "field" },
-      h("span", {}, "Show from"),
+      h("span", {}, "Smallest share"),
       this.slider,
       this.shown,
     );
@@ -102,11 +102,11 @@ export class FlowView implements View {
       );
     if (!current.whole || !current.entry.joined)
       return (
-        "A flow needs the maps of every layer for every token of one text. " +
-        "These have only some targets or layers, or two texts."
+        "The flow needs the maps of all layers and all targets of one text. " +
+        "These maps have only some targets or layers, or two texts."
       );
     return targets.size > MOST
-      ? "The text is too long to follow: choose words or segments above."
+      ? "The text is too long for this view. Choose words or segments above."
       : null;
   }
 
@@ -202,10 +202,10 @@ export class FlowView implements View {
     const label = isolated(targets.label(target));
     const part = state.node ? (flow.mass[state.node[0]]?.[state.node[1]] ?? 0) : 0;
     this.words.textContent = traced
-      ? `${percent(part)} of ${label} passes${traced}. Click it again to see everything.`
-      : `How ${label} is put together, from the input below to ` +
-        `${top === names.length ? "the last layer" : `layer ${names[top - 1]}`} above. ` +
-        "Click a point to trace what passes it.";
+      ? `${percent(part)} of ${label} passes${traced}. Click the point again to see the whole flow.`
+      : `The flow to ${label}, from the input (bottom) to ` +
+        `${top === names.length ? "the last layer" : `layer ${names[top - 1]}`} (top). ` +
+        "Click a point to trace the flow through it.";
   }
 
   /** Labels of the input: all if they fit, else those that give most, with their shares. */

@@ -60,18 +60,18 @@ export class HeadsView implements View {
       const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
       this.words.textContent =
         dropped ??
-        "This page has no single heads. To add them, also pass " +
+        "This page has no maps of single heads. To add them, also pass " +
           `lens.measure("${current.entry.measure}", text, per_head=True).`;
       return;
     }
     const instead =
       this.shown === current
         ? ""
-        : `${context.name(current)} was measured by whole layers. ` +
+        : `The page has no single heads of ${context.name(current)}. ` +
           `These are the heads of ${context.name(this.shown)}. `;
     this.words.textContent =
-      `${instead}Layers down, heads across. In each, targets down and sources across, shaded by ` +
-      "its own largest share. A click opens one.";
+      `${instead}Rows are layers, columns are heads. Each small map has targets as rows and ` +
+      "sources as columns, shaded by its own largest share. Click a head to open it.";
     this.prepare();
     this.canvas.setAttribute(
       "aria-label",

@@ -1,4 +1,4 @@
-// One thin heat row for each layer: what the target took there. A click chooses the layer.
+// One thin heat row for each layer: the sources of the target. A click chooses the layer.
 
 import { css, shade } from "../colour";
 import type { Context } from "../context";
@@ -75,13 +75,13 @@ export class Layers {
     const height = this.height(width);
     this.draw(prepared(this.canvas, width, height), width);
     const label = context.targets.label(context.targetGroup);
-    const when = joined ? " has taken up to each layer" : " took in each layer";
-    this.name.replaceChildren("What ", h("b", {}, short(label)), when);
+    const when = joined ? " up to each layer" : " in each layer";
+    this.name.replaceChildren("Sources of ", h("b", {}, short(label)), when);
     this.other.hidden = current.upTo.length === 0;
-    this.other.textContent = joined ? "Each layer by itself" : "Up to each layer";
+    this.other.textContent = joined ? "Single layers" : "Up to each layer";
     this.canvas.setAttribute(
       "aria-label",
-      `What ${isolated(label)}${when}, as a heat map: ${this.strips.length} rows, ` +
+      `Sources of ${isolated(label)}${when}, as a heat map: ${this.strips.length} rows, ` +
         `${context.sources.size} columns. Arrow keys up and down choose a layer.`,
     );
     refill(this.table, () => this.rows());

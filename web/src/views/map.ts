@@ -74,8 +74,8 @@ export class MapView implements View {
     const rows = this.held();
     if (Math.max(rows.length, sources.size) > MOST) {
       this.words.textContent =
-        `${rows.length} × ${sources.size} cells are too many to see: ` +
-        "choose words or segments above.";
+        `This map is too large to show (${rows.length} × ${sources.size} cells). ` +
+        "Choose words or segments above.";
       this.scroller.hidden = this.legend.hidden = true;
       return;
     }
@@ -100,7 +100,8 @@ export class MapView implements View {
       this.values = all;
       const scale = mapScale(all, sources.size, current.square && rows.length === sources.size);
       this.picture = pixels(context.palette, all, rows.length, sources.size, scale);
-      this.words.textContent = "Targets down, sources across. Click a row to choose its target.";
+      this.words.textContent =
+        "Rows are targets, columns are sources. Click a row to choose its target.";
       this.legend.replaceChildren(
         ...rampLegend(context.palette, scale, current.entry.signed),
         h("span", { class: "quiet" }, legendWords(current.square)),
@@ -360,4 +361,4 @@ export class MapView implements View {
 }
 
 const legendWords = (square: boolean): string =>
-  `share of the target${square ? " · the largest off the diagonal has the strongest colour" : ""}`;
+  `share of the target${square ? " · the largest share off the diagonal has the strongest colour" : ""}`;

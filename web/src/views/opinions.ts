@@ -137,7 +137,7 @@ export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
   ];
 }
 
-const place = (index: number): string => (index < 0 ? "–" : `no. ${index + 1}`);
+const place = (index: number): string => (index < 0 ? "–" : String(index + 1));
 
 /** A bar as long as a value is large. */
 export function bar(context: Context, value: number, scale: number, colour?: string): HTMLElement {

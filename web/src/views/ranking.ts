@@ -40,16 +40,16 @@ export function rankingView(ranking: Ranking, palette: Palette): HTMLElement {
     h(
       "p",
       { class: "quiet hint" },
-      `${ranking.texts} texts. Dots lie between the lowest and the highest value of the ` +
-        "column, with their 95 % interval. Bold is best, grey italics are not better than " +
-        "random numbers.",
+      `Results over ${ranking.texts} texts. Each dot lies between the lowest and the highest value ` +
+        "of its column; the line is the 95 % interval. Bold marks the best measure, grey italics " +
+        "a measure that is not better than random scores.",
     ),
     h(
       "div",
       { class: "wide", tabindex: "0", role: "region", "aria-label": "Ranked measures" },
       h("table", { class: "ranks" }, h("thead", {}, head), h("tbody", {}, ...rows)),
     ),
-    h("h2", {}, "What was asked"),
+    h("h2", {}, "Evaluations"),
     h(
       "dl",
       {},

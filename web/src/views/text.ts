@@ -153,15 +153,13 @@ export class TextView implements View {
       const place = ranked(values, context.own).findIndex((each) => each.group === group);
       if (group === context.own)
         found.push(
-          context.ownShare
-            ? `the target; ${percent(values[group]!)} of it is its own`
-            : "the target",
+          context.ownShare ? `the target; ${percent(values[group]!)} from itself` : "the target",
         );
       else if (values[group])
         found.push(
-          `${percent(values[group]!)} of ${target}${place >= 0 ? `, number ${place + 1}` : ""}`,
+          `${percent(values[group]!)} of ${target}${place >= 0 ? `, rank ${place + 1}` : ""}`,
         );
-      else found.push(`nothing of it is in ${target}`);
+      else found.push(`contributes nothing to ${target}`);
     }
     context.preview = was;
     return found;
@@ -238,7 +236,7 @@ export class TextView implements View {
     );
     this.fillLegend(scale);
     const label = targets.label(targetGroup);
-    this.inName.replaceChildren("Where ", h("b", {}, short(label)), " comes from");
+    this.inName.replaceChildren("Sources of ", h("b", {}, short(label)));
     const itself = own >= 0 && values[own] ? [{ group: own, value: values[own]! }] : [];
     fill(this.inList, context, {
       order: order.slice(0, SHOWN),
@@ -252,7 +250,7 @@ export class TextView implements View {
     const parts = [];
     if (order.length > SHOWN) parts.push(`${order.length - SHOWN} more sources: ${percent(more)}`);
     if (!current.complete && kept < 0.9995)
-      parts.push(`small shares left out of this page: ${percent(1 - kept)}`);
+      parts.push(`small shares that are not on this page: ${percent(1 - kept)}`);
     this.rest.textContent = parts.join(" · ");
     this.goesTo(label);
   }
@@ -275,7 +273,7 @@ export class TextView implements View {
     this.outName.hidden = this.outList.hidden = !shown;
     if (!shown) return;
     const values = context.outgoing();
-    this.outName.replaceChildren("Where ", h("b", {}, short(label)), " goes");
+    this.outName.replaceChildren(h("b", {}, short(label)), " contributes to");
     const order = ranked(values, targetGroup).slice(0, SHOWN_OUT);
     this.outName.hidden = this.outList.hidden = order.length === 0;
     fill(this.outList, context, {
@@ -292,10 +290,10 @@ export class TextView implements View {
     const thing = payload.image ? "patch" : current.sources.seconds ? "frame" : "word";
     const follow =
       thing === "word"
-        ? "point at a word to follow it, click to keep it"
+        ? "hover over a word to see its sources, click to keep them"
         : current.square
-          ? `click a ${thing} to follow it`
-          : "point for numbers";
+          ? `click a ${thing} to see its sources`
+          : "hover for numbers";
     this.legend.replaceChildren(
       h("span", { class: "outlined" }, "target"),
       ...rampLegend(palette, scale, current.entry.signed),
@@ -328,16 +326,22 @@ export class TextView implements View {
       "span",
       {},
       h("b", { class: "outlined" }, short(target)),
-      top.length ? ` ${this.verb} ` : " took nothing from other tokens",
+      top.length ? ` ${this.verb} ` : ` ${this.nothing}`,
       ...inARow(parts),
-      own ? h("span", { class: "quiet" }, ` · ${percent(own)} is its own`) : null,
+      own ? h("span", { class: "quiet" }, ` · ${percent(own)} from itself`) : null,
       ...this.remarks().map((remark) => h("span", { class: "quiet" }, ` · ${remark}`)),
     );
   }
 
   /** An output has no place among the tokens: it depends on them. */
   private get verb(): string {
-    return this.context.current.entry.explains_output ? "depends most on" : "took most from";
+    return this.context.current.entry.explains_output ? "depends most on" : "receives most from";
+  }
+
+  private get nothing(): string {
+    return this.context.current.entry.explains_output
+      ? "depends on no token"
+      : "receives nothing from other tokens";
   }
 
   private sentence(): string {
@@ -355,7 +359,7 @@ export class TextView implements View {
     context.preview = null;
     const hidden = context.hiddenShare;
     context.preview = was;
-    if (hidden > 0) found.push(`${percent(hidden)} is left out`);
+    if (hidden > 0) found.push(`${percent(hidden)} from hidden tokens`);
     return found;
   }
 

@@ -77,7 +77,9 @@ class Heard:
             return self.lens.record(inputs)
         recording = self.lens.generate(inputs, answer=f" {self.example.text}")
         if recording.inputs["decoder_input_ids"][0].tolist() != self.ids[:-1]:
-            raise InvalidInput("The tokenizer splits the transcript differently in a prompt.")
+            raise InvalidInput(
+                "The tokenizer splits the transcript differently in a prompt. Remove the example."
+            )
         return recording
 
     @cached_property
@@ -85,7 +87,9 @@ class Heard:
         """Return the indices of the frames of each word."""
         tokens = self.recording.tokens[self.recording.structure.stacks[0].name][0]
         if tokens.seconds is None:
-            raise InvalidInput("The model's encoder has no frames of a known duration.")
+            raise InvalidInput(
+                "The model's encoder has no frames of a known duration. Pass a speech model."
+            )
         return frames_of(self.example.times, tokens.seconds, len(tokens))
 
     def word_scores(self, name: str, site: str) -> np.ndarray:
