@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 
 import mixlens
+from mixlens.cli import main
 from tests.cli.running import run
 
 SOURCE = Path(mixlens.__file__).parent
@@ -135,3 +137,17 @@ def test_advice_at_a_terminal_can_be_taken_there(
     assert ran.status == (2 if free is None else 1)
     assert re.search(advice, message), message
     assert not PYTHON.search(message), message
+
+
+def test_a_warning_of_torch_about_itself_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def warn(*_: object, **__: object) -> int:
+        warnings.warn("`torch.jit.script` is deprecated.", FutureWarning, stacklevel=2)
+        warnings.warn("the rollout has collapsed", UserWarning, stacklevel=2)
+        return 0
+
+    monkeypatch.setattr("mixlens.cli.app", warn)
+    monkeypatch.setattr("sys.argv", ["mixlens", "measures"])
+    main()
+    assert capsys.readouterr().err == "warning: the rollout has collapsed\n"

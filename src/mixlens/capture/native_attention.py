@@ -184,7 +184,7 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
     if not isinstance(mask, Tensor) or mask.dim() != 4 or mask.shape[-1] != key.shape[2]:
         raise UnsupportedModel(
             "The attention mask of this model has no entry for each pair of tokens, so pairs cannot"
-            " be hidden. Use `lens.leave_one_out`."
+            " be hidden. Use the method leave_one_out."
         )
     if mask.dtype == torch.bool:
         sees, still = mask, mask & ~hidden

@@ -111,6 +111,8 @@ def _run() -> None:
         arguments.remove("--debug")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        # torch 2.15 calls this function itself when it first computes a forward-mode derivative
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
         try:
             status = app(arguments or ["--help"], prog_name="mixlens", standalone_mode=False)
         except (KeyboardInterrupt, typer.Abort):
