@@ -40,7 +40,7 @@ from benchmarks.corpus import (
     texts_of,
 )
 from mixlens import Lens
-from mixlens.datasets.rows import TextRow, rows_of
+from mixlens.datasets.rows import TextRecord, rows_of
 from mixlens.datasets.shards import Shard, cut_into_shards
 from mixlens.measuring.batching import plan_batches
 from mixlens.runs.batch import BatchUnderway, start_measuring
@@ -150,7 +150,7 @@ def host_stages(lens: Lens, job: Job, shard: Shard) -> Stages:
     few = list(range(2))  # a batch takes as long to start if it is small
     for _ in range(3):
         read = timed("read rows", lambda: list(rows_of(shard, job.columns)))
-        rows = [row for row in read if isinstance(row, TextRow)]
+        rows = [row for row in read if isinstance(row, TextRecord)]
         encodings = timed("tokenise", partial(tokenise, lens, [row.text for row in rows]))
         lengths = [len(encoding["input_ids"]) for encoding in encodings]
         timed("plan", partial(plan_batches, lengths, lens.model, logits=False))

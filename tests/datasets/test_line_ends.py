@@ -9,7 +9,7 @@ import pytest
 
 from mixlens import datasets as corpus
 from mixlens.datasets.alignments import sentences_of
-from mixlens.datasets.rows import Columns, TextRow, rows_of
+from mixlens.datasets.rows import Columns, TextRecord, rows_of
 from mixlens.datasets.shards import cut_into_shards
 from mixlens.text.segments import read_marks, split_segments
 from mixlens.text.tokens import TokenRow
@@ -47,7 +47,7 @@ def test_the_same_rows_whatever_ends_a_line(name: str, last: bool, tmp_path: Pat
             shards = cut_into_shards(str(path), rows)
             assert shards[-1].stop <= len(content)
             read = [row for shard in shards for row in rows_of(shard, Columns())]
-            assert all(isinstance(row, TextRow) for row in read)
+            assert all(isinstance(row, TextRecord) for row in read)
             seen.append([(row.line, row.id, getattr(row, "text", None)) for row in read])
     assert all(rows == seen[0] for rows in seen)
     assert [text for _, _, text in seen[0]] == TEXTS

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mixlens.datasets.rows import BadRow, Columns, TextRow, rows_of
+from mixlens.datasets.rows import BadRecord, Columns, TextRecord, rows_of
 from mixlens.datasets.shards import cut_into_shards
 from mixlens.errors import InvalidInput
 
@@ -43,11 +43,11 @@ def test_every_row_once(tmp_path: Path, kind: str, size: int) -> None:
     assert sum(shard.rows for shard in shards) == len(TEXTS)
     columns = Columns(id=None if kind == "txt" else "n")
     rows = [row for shard in shards for row in rows_of(shard, columns)]
-    texts = [row.text for row in rows if isinstance(row, TextRow)]
+    texts = [row.text for row in rows if isinstance(row, TextRecord)]
     expected = [t for t in TEXTS if kind != "tsv" or "\t" not in t]  # a tab is a column there
     assert texts == expected
     if kind != "txt":
-        assert [row.id for row in rows if isinstance(row, TextRow)][-1] == "4"
+        assert [row.id for row in rows if isinstance(row, TextRecord)][-1] == "4"
 
 
 CONLLU = """
@@ -75,13 +75,13 @@ def test_sentences_with_their_words_and_tags(tmp_path: Path, size: int, ending: 
     shards = cut_into_shards(str(path), size)
     assert sum(shard.rows for shard in shards) == 3
     first, bad, last = (row for shard in shards for row in rows_of(shard, Columns()))
-    assert isinstance(first, TextRow)
+    assert isinstance(first, TextRecord)
     assert (first.line, first.text) == (3, "Don't run!")
     assert first.words == ((0, 2), (2, 5), (6, 9), (9, 10))
     assert first.tags == ("AUX", "PART", "VERB", "PUNCT")
-    assert isinstance(bad, BadRow)
+    assert isinstance(bad, BadRecord)
     assert (bad.line, bad.reason[:9]) == (9, "2 columns")
-    assert isinstance(last, TextRow)
+    assert isinstance(last, TextRecord)
     assert (last.line, last.text, last.tags) == (13, "He ran", ("PRON", "VERB"))
 
 
@@ -90,9 +90,9 @@ def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
     path.write_text('text,"the\nlabel"\n"one\ntwo",a\nthree,b\n"four",c,d\n')
     rows = [row for s in cut_into_shards(str(path), 1) for row in rows_of(s, Columns())]
     assert [row.line for row in rows] == [3, 5, 6]
-    assert isinstance(rows[0], TextRow)
+    assert isinstance(rows[0], TextRecord)
     assert rows[0].text == "one\ntwo"
-    assert isinstance(rows[2], BadRow)
+    assert isinstance(rows[2], BadRecord)
     assert rows[2].reason == "3 columns, but the header has 2"
 
 
@@ -110,7 +110,7 @@ def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
     lines += [b'{"text": null}', b'{"text": "a\\u0000b"}']
     path.write_bytes(b"\n".join(lines) + b"\n")
     rows = [row for s in cut_into_shards(str(path), 2) for row in rows_of(s, Columns())]
-    reasons = {row.line: row.reason for row in rows if isinstance(row, BadRow)}
+    reasons = {row.line: row.reason for row in rows if isinstance(row, BadRecord)}
     assert set(reasons) == {2, 3, 4, 5, 6, 7, 8}
     assert reasons[2].startswith("not UTF-8")
     assert reasons[3].startswith("not JSON")
@@ -125,9 +125,9 @@ def test_columns_select_the_explained_output(tmp_path: Path) -> None:
     path.write_text("s\tw\nThe dog [MASK] .\tbarks\nA cat .\t\n")
     (shard,) = cut_into_shards(str(path), 10)
     row, empty = rows_of(shard, Columns(text="s", explain={"word": "w"}))
-    assert isinstance(row, TextRow)
+    assert isinstance(row, TextRecord)
     assert row.explain == {"word": "barks"}
-    assert isinstance(empty, TextRow)  # an empty cell is a value; the measure will refuse it
+    assert isinstance(empty, TextRecord)  # an empty cell is a value; the measure will refuse it
 
 
 def test_a_changed_row_changes_its_shard_alone(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_row_without_its_id_is_bad(tmp_path: Path) -> None:
     (shard,) = cut_into_shards(str(path), 9)
     good, *bad = rows_of(shard, Columns(id="name"))
     assert (good.id, [row.id for row in bad]) == ("7", ["2", "3", "4", "five"])
-    reasons = [row.reason for row in bad if isinstance(row, BadRow)]
+    reasons = [row.reason for row in bad if isinstance(row, BadRecord)]
     assert reasons[:2] == ["column 'name' is empty"] * 2
     assert "not valid Unicode" in reasons[2]
 
@@ -188,7 +188,7 @@ def test_a_streamed_data_set(tmp_path: Path) -> None:
     (tmp_path / "data" / "train.jsonl").write_text(lines)
     shards = cut_into_shards(f"hf:{tmp_path / 'data'}:train", 2)
     rows = [row for shard in shards for row in rows_of(shard, Columns())]
-    assert [row.text for row in rows if isinstance(row, TextRow)] == TEXTS
+    assert [row.text for row in rows if isinstance(row, TextRecord)] == TEXTS
 
 
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
@@ -201,15 +201,15 @@ def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
         ("b.txt", "text"),
     ]
     first, bad, second = (row for shard in shards for row in rows_of(shard, Columns()))
-    assert isinstance(bad, BadRow)
+    assert isinstance(bad, BadRecord)
     assert bad.reason.startswith("not CSV")
-    assert [row.text for row in (first, second) if isinstance(row, TextRow)] == ["one", "two"]
+    assert [row.text for row in (first, second) if isinstance(row, TextRecord)] == ["one", "two"]
 
 
 def test_a_sentence_whose_named_column_is_missing(tmp_path: Path) -> None:
     (tmp_path / "corpus.conllu").write_text(CONLLU)
     (shard,) = cut_into_shards(str(tmp_path / "corpus.conllu"), 5)
-    assert all(isinstance(row, BadRow) for row in rows_of(shard, Columns(text="sentence")))
+    assert all(isinstance(row, BadRecord) for row in rows_of(shard, Columns(text="sentence")))
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_frames_follow_the_rounding_of_the_authors() -> None:
 
 
 def test_tokens_spell_their_words(case: Case) -> None:
-    known, example = paper.heard(case), _example(case)
+    known, example = paper.speech_of(case), _example(case)
     for (first, last), places in zip(example.words, known.tokens, strict=True):
         spelled = known.lens.tokenizer.decode([known.ids[place] for place in places])
         assert spelled.strip() == example.text[first:last]
@@ -47,7 +47,7 @@ def test_tokens_spell_their_words(case: Case) -> None:
 
 @pytest.mark.parametrize("site", paper.SITES)
 def test_scores_of_words_are_sums_of_attention(case: Case, site: str) -> None:
-    known, example = paper.heard(case), _example(case)
+    known, example = paper.speech_of(case), _example(case)
     scores = known.word_scores("attention", site)
     maps = case.lens.measure("attention", known.recording, site=site)
     targets, places = list(maps.target_positions), known.frames
@@ -65,7 +65,7 @@ def test_scores_of_words_are_sums_of_attention(case: Case, site: str) -> None:
 
 
 def test_value_zeroing_zeroes_whole_words(case: Case) -> None:
-    known, example = paper.heard(case), _example(case)
+    known, example = paper.speech_of(case), _example(case)
     rows = known.frames[example.target[0]]
     maps = case.lens.measure(
         "value_zeroing", known.recording, site="encoder", targets=rows, segments=known.frames
@@ -79,7 +79,7 @@ def test_value_zeroing_zeroes_whole_words(case: Case) -> None:
 
 
 def test_effects_are_those_of_changed_inputs(case: Case) -> None:
-    known, example = paper.heard(case), _example(case)
+    known, example = paper.speech_of(case), _example(case)
     lens, wave = case.lens, waveform(example.audio, known.rate)
     start, end = (round(time * known.rate) for time in example.times[1])
     silent = wave.copy()

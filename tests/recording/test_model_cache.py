@@ -14,7 +14,7 @@ from torch import nn
 
 from mixlens import Lens
 from mixlens.model.fingerprint import ModelState, contents
-from mixlens.model.session import Remembered, numbers_of, open_session
+from mixlens.model.session import ModuleCache, numbers_of, open_session
 from tests.conformance.zoo import built, inputs
 
 
@@ -65,7 +65,7 @@ def test_scores_follow_what_no_counter_shows(change: Callable[[Any], None]) -> N
 
 def test_a_deleted_function_is_not_confused_with_a_new_one() -> None:
     """A new function may be given the id of one that is gone."""
-    part, seen = nn.Linear(2, 2), Remembered[int]()
+    part, seen = nn.Linear(2, 2), ModuleCache[int]()
 
     def patch(number: int) -> Any:
         made = lambda given: given + number  # noqa: E731

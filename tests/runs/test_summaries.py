@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mixlens import Lens
-from mixlens.datasets.rows import TextRow
+from mixlens.datasets.rows import TextRecord
 from mixlens.measuring.measure import measure_batches
 from mixlens.runs import summaries as summarising
 from mixlens.runs.aggregates import (
@@ -50,7 +50,8 @@ def aggregate(texts: Sequence[int], **chosen: Any) -> Aggregates:
     """One batch; each text is named by its number."""
     batch = mixtures(tuple(texts), **chosen)
     tagged = [
-        TextRow(line=text, id=str(text), text=TEXTS[text], tags=tuple(TAGS[text])) for text in texts
+        TextRecord(line=text, id=str(text), text=TEXTS[text], tags=tuple(TAGS[text]))
+        for text in texts
     ]
     aggregates, sums = Aggregates(), BatchSums(batch, tag_classes(batch, tagged))
     for part in shares_of(batch):

@@ -43,10 +43,10 @@ def save(answer: Answer, path: str | os.PathLike[str]) -> None:
     storage.write(path, KIND, _arrays(answer), _description(answer))
 
 
-def same(mine: Answer, theirs: Answer) -> bool:
+def same(first: Answer, second: Answer) -> bool:
     """Return whether all arrays are bitwise equal and all other fields are equal."""
-    is_same = plain(_description(mine)) == plain(_description(theirs))
-    return is_same and storage.same_arrays(_arrays(mine), _arrays(theirs))
+    is_same = plain(_description(first)) == plain(_description(second))
+    return is_same and storage.same_arrays(_arrays(first), _arrays(second))
 
 
 def _arrays(answer: Answer) -> dict[str, np.ndarray]:

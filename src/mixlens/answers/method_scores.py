@@ -308,7 +308,7 @@ def _context_cite(
     answer = [recording.produced[0].ids[place] for place in recording.targets[0]]
     begun = recording.inputs.get("decoder_input_ids")
     masks = draw_masks(ABLATIONS, len(units), 0)
-    different, again = np.unique(masks, axis=0, return_inverse=True)
+    different, inverse = np.unique(masks, axis=0, return_inverse=True)
     texts = [keep_segments(prompt.text, _spans(units), mask) for mask in different.tolist()]
     prompts = [
         tokenise_prompt(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts
@@ -317,7 +317,7 @@ def _context_cite(
     model = lens.model
     with open_session(model, restores=False):
         odds = answer_odds(model, lens.tokenizer, prompts, answer, None, start)
-    weights, _ = surrogate(masks, odds[again.reshape(-1)], len(answer))
+    weights, _ = surrogate(masks, odds[inverse.reshape(-1)], len(answer))
     return np.repeat(weights[None] / len(answer), len(answer), 0)
 
 

@@ -145,12 +145,12 @@ class AnswerPasses:
     def _is_right(self, cache: KeysAndValues) -> bool:
         """Return whether the cached keys and values reproduce the logits of the whole prompt."""
         try:
-            again = cache.read(cache.ids, len(self.prompt.answer_ids))
+            from_cache = cache.read(cache.ids, len(self.prompt.answer_ids))
         except Exception as failure:  # a model may do anything with a foreign cache
             raise_if_out_of_memory(failure)
             return False
         bar = rounding(self.whole)
-        return all(difference(each, self.whole) <= bar for each in (cache.logits, again))
+        return all(difference(each, self.whole) <= bar for each in (cache.logits, from_cache))
 
     def _plain(
         self, prompts: Sequence[Sequence[int]], read: Callable[[Tensor], Item]

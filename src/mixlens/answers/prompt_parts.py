@@ -271,9 +271,9 @@ def _split(
     if not documents:
         # the subject cannot be separated from the question, and may be in any turn
         asked_turns = [turn for turn in around if turn[1] in (QUESTION, EARLIER)] or around
-        alone = len(asked_turns) == 1 and not images
+        is_only_part = len(asked_turns) == 1 and not images
         documents = [
-            (WHOLE if alone else name, start, stop) for name, _, start, stop in asked_turns
+            (WHOLE if is_only_part else name, start, stop) for name, _, start, stop in asked_turns
         ]
     documents = sorted([*_without_images(text, documents, images), *images], key=_start)
     parts = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
@@ -291,13 +291,13 @@ def _split(
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
     """Split documents with images into the text between the images, as numbered pieces."""
-    apart: Spans = []
+    document_spans: Spans = []
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)
         for number, piece in enumerate(outside, 1):
             piece_name = name if len(outside) == 1 else f"{name}, part {number}"
-            apart.append((piece_name, piece.start, piece.stop))
-    return apart
+            document_spans.append((piece_name, piece.start, piece.stop))
+    return document_spans
 
 
 def _start(span: tuple[str, int, int]) -> int:

@@ -171,8 +171,8 @@ def idle_casts_skipped(module: nn.Module) -> Iterator[None]:
 
 def _to(part: nn.Module) -> Callable[..., nn.Module]:
     def to(*args: Any, **options: Any) -> nn.Module:
-        alone = len(args) == 1 and isinstance(args[0], torch.dtype) and not options
-        if alone and all(parameter.dtype == args[0] for parameter in part.parameters()):
+        is_only_dtype = len(args) == 1 and isinstance(args[0], torch.dtype) and not options
+        if is_only_dtype and all(parameter.dtype == args[0] for parameter in part.parameters()):
             return part
         return type(part).to(part, *args, **options)
 

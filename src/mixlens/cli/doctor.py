@@ -138,8 +138,8 @@ def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: 
     print(f"\n{tokens:,} tokens, a forward pass of about {seconds:.2g} s. Memory beyond weights:")
     for name, need in needs.items():
         fits = "" if need["fits"] else "  does not fit"
-        alone = need["bytes of one target"]
-        one = "" if alone is None else f"; {format_bytes(alone)} for one target"
+        bytes_of_one = need["bytes of one target"]
+        one = "" if bytes_of_one is None else f"; {format_bytes(bytes_of_one)} for one target"
         print(f"  {name:26} {format_bytes(need['bytes'])}{fits}{one}. {need['cost']}")
 
 

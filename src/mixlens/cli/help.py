@@ -114,10 +114,12 @@ def wrap(text: str, width: int) -> list[str]:
     for narrower in range(width - 1, width // 2, -1):
         if len(lines) < 2 or " " in lines[-1]:
             break
-        again = textwrap.wrap(text, narrower, break_long_words=False, break_on_hyphens=False)
-        if len(again) > len(lines):
+        narrower_lines = textwrap.wrap(
+            text, narrower, break_long_words=False, break_on_hyphens=False
+        )
+        if len(narrower_lines) > len(lines):
             break
-        lines = again
+        lines = narrower_lines
     return lines
 
 

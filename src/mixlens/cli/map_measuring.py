@@ -81,8 +81,8 @@ def measure_arguments(
     options["site"] = choice.site
     options["layers"] = None if choice.layer is None or choice.rollout else [choice.layer]
     options["per_head"] = choice.head is not None
-    alone = choice.one_row or prompt.continues
-    if choice.target is not None and alone and not choice.every_target:
+    has_one_target = choice.one_row or prompt.continues
+    if choice.target is not None and has_one_target and not choice.every_target:
         options["targets"] = [choice.target]
     return options
 

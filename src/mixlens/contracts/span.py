@@ -43,10 +43,10 @@ class Span:
         if definition is not True and definition not in DEFINITIONS:
             raise InvalidInput(no_such("span", str(definition), DEFINITIONS))
         for of_text in targets:
-            twice = [place for place in set(of_text) if of_text.count(place) > 1]
-            if twice:
+            repeats = [place for place in set(of_text) if of_text.count(place) > 1]
+            if repeats:
                 raise InvalidInput(
-                    f"Target {twice[0]} is in the span twice. Name it once, and pass weights= to"
+                    f"Target {repeats[0]} is in the span twice. Name it once, and pass weights= to"
                     " count it more."
                 )
         by_text = (

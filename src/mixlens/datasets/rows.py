@@ -48,7 +48,7 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextRow:
+class TextRecord:
     """One text of a corpus."""
 
     line: int  # line number in the file, or record number in a table, from 1
@@ -62,7 +62,7 @@ class TextRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BadRow:
+class BadRecord:
     """A record that cannot be measured, with the reason."""
 
     line: int
@@ -70,29 +70,31 @@ class BadRow:
     reason: str
 
 
-def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
+def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRecord | BadRecord]:
     """Yield every record of a shard, in order."""
     if shard.format not in ("parquet", "hub"):
         require_same_rows(shard)
     for line, fields in _READERS[shard.format](shard):
         name = f"{shard.prefix}{line}"
         if isinstance(fields, str):
-            yield BadRow(line=line, id=name, reason=fields)
+            yield BadRecord(line=line, id=name, reason=fields)
         elif isinstance(fields, Tagged):
             yield _tagged_row(line, name, fields, columns)
         else:
             yield _row(line, name, fields, columns)
 
 
-def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
+def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRecord | BadRecord:
     """Return the record of a sentence with its words and tags."""
     record = _row(line, name, {"text": sentence.text}, columns)
-    if isinstance(record, BadRow):
+    if isinstance(record, BadRecord):
         return record
     return replace(record, words=sentence.words, tags=sentence.tags)
 
 
-def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
+def _row(
+    line: int, name: str, fields: Mapping[str, Any], columns: Columns
+) -> TextRecord | BadRecord:
     record_id = None if columns.id is None else fields.get(columns.id)
     if record_id is not None and _is_unicode(record_id):
         name = str(record_id)
@@ -121,7 +123,7 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
         reason = f"column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
     else:
         explain = {key: fields[column] for key, column in columns.explain.items()}
-        return TextRow(
+        return TextRecord(
             line=line,
             id=name,
             text=text.strip(),
@@ -129,7 +131,7 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
             target=None if columns.target is None else _target(fields[columns.target]),
             tags=None if columns.tags is None else _tags(fields[columns.tags]),
         )
-    return BadRow(line=line, id=name, reason=reason)
+    return BadRecord(line=line, id=name, reason=reason)
 
 
 def _target(value: Any) -> int | str:
@@ -215,9 +217,9 @@ def _header(shard: Shard) -> list[str]:
         raise InvalidInput(
             f"{shard.path}: the first line does not name columns ({error}). Add a header line."
         ) from None
-    if twice := {name for name in names if names.count(name) > 1}:
+    if duplicates := {name for name in names if names.count(name) > 1}:
         raise InvalidInput(
-            f"{shard.path}: column {min(twice)!r} occurs more than once. Rename one of them."
+            f"{shard.path}: column {min(duplicates)!r} occurs more than once. Rename one of them."
         )
     return names
 

@@ -107,15 +107,15 @@ def join_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, n
         masks = [observation["pairs"][:, 0] == kind for observation in observations]
         samples = joint_sample(
             [
-                observation["priority"][mine]
-                for observation, mine in zip(observations, masks, strict=True)
+                observation["priority"][mask]
+                for observation, mask in zip(observations, masks, strict=True)
             ],
             [float(observation["threshold"][kind]) for observation in observations],
             most,
         )
         tables += [
-            observation["pairs"][mine][sample]
-            for observation, mine, sample in zip(observations, masks, samples, strict=True)
+            observation["pairs"][mask][sample]
+            for observation, mask, sample in zip(observations, masks, samples, strict=True)
         ]
     columns = np.concatenate(tables).T
     return {

@@ -142,12 +142,12 @@ def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) ->
     computed with probabilities in place of logits.
     """
     classes = probabilities.shape[-1]
-    again = (
+    first_costs = (
         np.log(np.exp(probabilities).sum(-1))
         - np.take_along_axis(probabilities, labels[:, None], 1)[:, 0]
     )
-    again[:first] = math.log2(classes)
-    costs: np.ndarray = again
+    first_costs[:first] = math.log2(classes)
+    costs: np.ndarray = first_costs
     return costs
 
 

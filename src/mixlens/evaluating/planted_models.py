@@ -104,7 +104,7 @@ class PlantedLayer:
     """The heads and the MLP of one layer."""
 
     heads: Sequence[PlantedHead]
-    perceptron: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
+    mlp_weight: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _mlp_weights(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
     return (
         torch.cat([channel_inputs, -channel_inputs]),
         channels()
-        @ layer.perceptron
+        @ layer.mlp_weight
         @ torch.cat([torch.eye(FEATURES), -torch.eye(FEATURES)], 1).double(),
     )
 

@@ -64,8 +64,8 @@ def judge_target(scores: np.ndarray, target: int, sources: Iterable[int]) -> tup
     sizes, true = np.abs(np.asarray(scores, np.float64)), np.zeros(len(scores), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
     true[list(sources)] = True
-    alone = bool(true[target])
-    if alone and true.sum() > 1:
+    includes_target = bool(true[target])
+    if includes_target and true.sum() > 1:
         raise InvalidInput(
             "The target is listed with other sources. List it as the only source, or not at all."
         )
@@ -73,7 +73,7 @@ def judge_target(scores: np.ndarray, target: int, sources: Iterable[int]) -> tup
     is_other[target] = False
     total = float(sizes[true].sum() + sizes[is_other].sum())
     share = float(sizes[true].sum()) / total if total > 0 else math.nan
-    if alone and not sizes.any():
+    if includes_target and not sizes.any():
         return True, share
     return bool(sizes[true].min() > sizes[is_other].max(initial=0.0) * (1 + MARGIN)), share
 

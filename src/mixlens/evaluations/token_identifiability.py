@@ -87,10 +87,14 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
         )
     for test in tests:
         remaining = np.setdiff1d(every, test)
-        apart = max(1, round(len(remaining) * 15 / 85))
-        train = remaining[: len(remaining) - apart]
+        validation_count = max(1, round(len(remaining) * 15 / 85))
+        train = remaining[: len(remaining) - validation_count]
         parts.append(
-            (train[: max(1, round(share * len(train)))], remaining[len(remaining) - apart :], test)
+            (
+                train[: max(1, round(share * len(train)))],
+                remaining[len(remaining) - validation_count :],
+                test,
+            )
         )
     return parts
 
@@ -167,8 +171,8 @@ def _measure_probes(
     test = np.full((len(layers), len(counts)), np.nan)
     train, cross = np.zeros((len(layers), 2)), np.zeros((len(layers), len(layers)))
     passes = np.zeros((len(parts), len(layers)))
-    for fold, (train_numbers, apart, test_numbers) in enumerate(parts):
-        if probe != "naive" and not (counts[train_numbers].any() and counts[apart].any()):
+    for fold, (train_numbers, validation, test_numbers) in enumerate(parts):
+        if probe != "naive" and not (counts[train_numbers].any() and counts[validation].any()):
             raise InvalidInput(
                 f"No training text has a token at offset {task.offset}. Use longer texts or a "
                 "smaller offset."
@@ -177,7 +181,7 @@ def _measure_probes(
             fitted, passes[fold, index] = fit_probe(
                 probe,
                 task.pairs(train_numbers, layer),
-                task.pairs(apart, layer),
+                task.pairs(validation, layer),
                 task.metric,
                 training,
             )

@@ -193,11 +193,11 @@ def _take_over(model: Any, source: Any) -> list[str]:
     Return the names of all other modules, whose weights are initialised from the seed: the head,
     and modules that the original model or its checkpoint lacks (such as a pooler).
     """
-    body, theirs = model.base_model, source.base_model.state_dict()
+    body, source_weights = model.base_model, source.base_model.state_dict()
     prefix = "" if source.base_model is source else f"{source.base_model_prefix}."
     for name in newly_initialised(source):
-        theirs.pop(name.removeprefix(prefix), None)
-    lacking, different = body.load_state_dict(theirs, strict=False)
+        source_weights.pop(name.removeprefix(prefix), None)
+    lacking, different = body.load_state_dict(source_weights, strict=False)
     numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
     if numbered or different:
         raise InvalidInput(
@@ -205,7 +205,7 @@ def _take_over(model: Any, source: Any) -> list[str]:
             f"{type(model).__name__} ({', '.join((numbered + different)[:3])} …). Use a "
             "different model."
         )
-    copied_names = {f"{model.base_model_prefix}.{name}" for name in theirs}
+    copied_names = {f"{model.base_model_prefix}.{name}" for name in source_weights}
     return sorted(
         {
             name.rpartition(".")[0]

@@ -167,10 +167,10 @@ def product_errors(
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]
     directions = _directions(product.shape[-1], product.dtype, product.device)
-    remade = _along(directions, right) @ left.mT
+    expected = _along(directions, right) @ left.mT
     if shift is not None:
-        remade = remade + (directions @ shift[..., None])[:, None]
-    gaps = (remade - directions @ product.mT).abs().amax(-2)
+        expected = expected + (directions @ shift[..., None])[:, None]
+    gaps = (expected - directions @ product.mT).abs().amax(-2)
     sizes = torch.linalg.vector_norm(product, dim=-1)
     errors = _errors_of_rounding(gaps, sizes)
     if errors is not None:

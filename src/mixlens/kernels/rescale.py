@@ -169,9 +169,11 @@ def scale_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
     """
     if len(x) % 2 or len(inverse) % 2:
         return x * inverse
-    ours, theirs = inverse.detach().chunk(2)[0], x.detach().chunk(2)[1]
+    input_inverse, baseline_x = inverse.detach().chunk(2)[0], x.detach().chunk(2)[1]
     return _with_slope(
-        x * inverse, x * torch.cat([ours, ours]) + torch.cat([theirs, theirs]) * inverse
+        x * inverse,
+        x * torch.cat([input_inverse, input_inverse])
+        + torch.cat([baseline_x, baseline_x]) * inverse,
     )
 
 

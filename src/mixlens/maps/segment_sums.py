@@ -33,7 +33,9 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     _require_tokens(maps)
     base = maps if sink else leave_out_sink(maps)
     begins = not _has_step(maps, _INSIDE)  # otherwise the first token is not among the sources
-    groups = group_tokens(split_segments(maps.source_row, by), sink=sink and begins, apart=begins)
+    groups = group_tokens(
+        split_segments(maps.source_row, by), sink=sink and begins, separate_first=begins
+    )
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
     share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
     label = by if isinstance(by, str) else "own" if by is None else "named"
@@ -99,7 +101,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     """Compute `MixingMaps.inside`."""
     _require_tokens(maps)
     source_tokens = maps.source_row
-    groups = group_tokens(split_segments(source_tokens, by), sink=False, apart=False)
+    groups = group_tokens(split_segments(source_tokens, by), sink=False, separate_first=False)
     if name not in groups:
         raise InvalidInput(no_such("segment", name, list(groups), "The text has"))
     places = groups[name]

@@ -131,19 +131,19 @@ def _outer(scores: np.ndarray) -> tuple[int, int, int]:
     return scores.shape[0], scores.shape[-2], scores.shape[-1]
 
 
-def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
+def same(first: MixingMaps, second: MixingMaps) -> bool:
     """Return whether all arrays are bitwise equal and all other fields are equal."""
-    is_same = _description(mine) == _description(theirs)
-    return is_same and same_arrays(_arrays(mine), _arrays(theirs))
+    is_same = _description(first) == _description(second)
+    return is_same and same_arrays(_arrays(first), _arrays(second))
 
 
-def same_arrays(mine: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> bool:
+def same_arrays(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
     """Return whether all arrays have the same name, type, shape and bits."""
-    return mine.keys() == theirs.keys() and all(
+    return first.keys() == second.keys() and all(
         array.dtype == other.dtype
         and array.shape == other.shape
         and array.tobytes() == other.tobytes()
-        for array, other in ((mine[name], theirs[name]) for name in mine)
+        for array, other in ((first[name], second[name]) for name in first)
     )
 
 

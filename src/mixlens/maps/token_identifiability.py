@@ -84,13 +84,13 @@ def match_nearest(
 def fit_probe(
     probe: str,
     train: Pairs,
-    apart: Pairs,
+    validation: Pairs,
     metric: str = "cosine",
     training: ProbeTraining | None = None,
 ) -> tuple[Probe, int]:
     """Return a probe trained on `train`, and the number of epochs.
 
-    `apart` contains the held-out sentences, which are used for early stopping or to choose the
+    `validation` contains the held-out sentences, which are used for early stopping or to choose the
     regularisation.
     """
     _require(probe, PROBES, "probe")
@@ -98,8 +98,8 @@ def fit_probe(
     if probe == "naive":
         return (lambda states: states), 0
     if probe == "ridge":
-        return _ridge(train, apart, metric), 0
-    return _train_probe(probe, train, apart, metric, training or ProbeTraining())
+        return _ridge(train, validation, metric), 0
+    return _train_probe(probe, train, validation, metric, training or ProbeTraining())
 
 
 def _require(value: str, choices: tuple[str, ...], what: str) -> None:
@@ -113,7 +113,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return unit
 
 
-def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
+def _ridge(train: Pairs, validation: Pairs, metric: str) -> Probe:
     states = train.states.astype(np.float64)
     values, basis = np.linalg.eigh(states.T @ states)
     rotated_inputs = basis.T @ (states.T @ train.inputs.astype(np.float64))
@@ -122,9 +122,9 @@ def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
         basis @ (rotated_inputs / (values.clip(0) + strength * scale)[:, None])
         for strength in _STRENGTHS
     ]
-    expected = torch.from_numpy(apart.inputs.astype(np.float64))
+    expected = torch.from_numpy(validation.inputs.astype(np.float64))
     losses = [
-        float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), expected, metric))
+        float(_loss(torch.from_numpy(validation.states.astype(np.float64) @ one), expected, metric))
         for one in maps
     ]
     best = maps[int(np.argmin(losses))]
@@ -151,12 +151,12 @@ def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
 
 
 def _train_probe(
-    probe: str, train: Pairs, apart: Pairs, metric: str, training: ProbeTraining
+    probe: str, train: Pairs, validation: Pairs, metric: str, training: ProbeTraining
 ) -> tuple[Probe, int]:
     device = torch.device(training.device)
     states, inputs, other_states, other_inputs = (
         torch.tensor(array, dtype=torch.float32, device=device)
-        for array in (train.states, train.inputs, apart.states, apart.inputs)
+        for array in (train.states, train.inputs, validation.states, validation.inputs)
     )
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(training.seed)

@@ -35,14 +35,14 @@ from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import projector, uncertain_rows, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.model.placement import sent
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
-_uncertain: Remembered[list[int]] = Remembered()  # of output projections, which no text changes
+_uncertain: ModuleCache[list[int]] = ModuleCache()  # of output projections, which no text changes
 
 SPEC = Spec(
     summary="the attention weights without the component that cannot reach the layer's output",

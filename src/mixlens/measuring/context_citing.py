@@ -242,12 +242,12 @@ class _Ablations:
         """
         ablations, held_out, seed = self.counts
         masks = draw_masks(ablations + held_out, len(spans), seed)
-        different, again = np.unique(masks, axis=0, return_inverse=True)
+        different, inverse = np.unique(masks, axis=0, return_inverse=True)
         prompts = [
             prompt_of(self.tokenizer, self.prompt(keep_segments(self.context, spans, mask))).ids
             for mask in different.tolist()
         ]
-        odds = self._odds(prompts)[again.reshape(-1)]
+        odds = self._odds(prompts)[inverse.reshape(-1)]
         scores, intercept = surrogate(masks[:ablations], odds[:ablations], len(self.ids))
         return ContextCitation(
             segments=tuple(name for name, _, _ in spans),

@@ -67,8 +67,12 @@ def generate(
         if not is_plain_text(continuation.ready.tensors):
             require_same_logits(model, continuation)
         require_linear_modules(model)
-        alone = language_structure(model, site, continuation.ready.tensors)
-        structure = alone[0] if alone else model_structure(model, continuation.ready.tensors)
+        language_part = language_structure(model, site, continuation.ready.tensors)
+        structure = (
+            language_part[0]
+            if language_part
+            else model_structure(model, continuation.ready.tensors)
+        )
     stack = structure.calls[-1][0]
     require_causal_stack(model, stack)
     fits = [name for name, attention in structure.sites.items() if attention.stack is stack]
@@ -125,8 +129,8 @@ def require_same_logits(model: Any, continuation: Continued) -> None:
         output_options = {"logits_to_keep": torch.tensor(places, device=inputs["input_ids"].device)}
     logits = model(**inputs, **output_options, use_cache=False).logits[0]
     logits = logits if output_options else logits[list(places)]
-    for ours, theirs in zip(logits.float(), stepwise, strict=False):
-        error = float((ours - theirs[0].float()).abs().max() / theirs.float().abs().max())
+    for single_pass, step in zip(logits.float(), stepwise, strict=False):
+        error = float((single_pass - step[0].float()).abs().max() / step.float().abs().max())
         if not error <= _LARGEST[logits.element_size() < 4]:
             raise UnsupportedModel(
                 f"{type(model).__name__} computes different logits for prompt and answer in one "

@@ -178,12 +178,12 @@ def _batches(
     by_request: dict[Request, dict[str, Mapping[str, Any]]] = {}  # one request, unless some sample
     for name, options in of_layers.items():
         by_request.setdefault(requests[name], {})[name] = options
-    for request, alike in by_request.items():
+    for request, same_request in by_request.items():
         try:
-            with at_work(alike, recording, request, precision):
-                scores |= _scores_of_layers(alike, recording, request, refused)
+            with at_work(same_request, recording, request, precision):
+                scores |= _scores_of_layers(same_request, recording, request, refused)
         except TargetsUnavailable as error:  # the proof of a cut layer holds for all measures
-            refused |= {name: str(error) for name in alike}
+            refused |= {name: str(error) for name in same_request}
     batches = {}
     for name, options in measures.items():
         request = requests[name]
@@ -194,9 +194,9 @@ def _batches(
                 measure_scores = scores_of(name, recording, request, options)
             batches[name] = _batch(name, recording, request, measure_scores, options)
         else:
-            alone = _of_one_output(name, recording, request, options, precision)
+            batch_of_output = _of_one_output(name, recording, request, options, precision)
             reason = refused.get(name, f"{name} needs all targets of a text")
-            batches[name] = alone or _from_maps(
+            batches[name] = batch_of_output or _from_maps(
                 name, recording, request, options, reason, precision
             )
     return batches

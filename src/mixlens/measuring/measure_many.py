@@ -82,8 +82,8 @@ def measure_inputs(
     raw_inputs = (
         run_processor(lens.processor, raw_inputs, lens.model) if is_raw(raw_inputs) else raw_inputs
     )
-    alone = isinstance(raw_inputs, str) or is_pair(raw_inputs)
-    if alone or (isinstance(raw_inputs, Mapping) and not is_padded_sound(raw_inputs)):
+    is_one_text = isinstance(raw_inputs, str) or is_pair(raw_inputs)
+    if is_one_text or (isinstance(raw_inputs, Mapping) and not is_padded_sound(raw_inputs)):
         try:
             return _measure_at_once(lens, name, raw_inputs, {**selection, **options})
         except DependentTexts:
@@ -222,13 +222,13 @@ def _measure_groups(
         except MixlensError as error:
             if on_error == "raise" and isinstance(error, UnsupportedModel):
                 raise
-            alone, failed = _one_by_one(measure_group, group, until_known=on_error == "raise")
+            one_by_one, failed = _one_by_one(measure_group, group, until_known=on_error == "raise")
             if len(failed) == len(names) > 1 and len({str(e) for e in failed.values()}) == 1:
                 raise about("every text", failed[group[0]]) from None
             if failed and on_error == "raise":
                 place, reason = next(iter(failed.items()))
                 raise about(names[place], reason) if len(names) > 1 else reason from None
-            maps.update(alone)
+            maps.update(one_by_one)
             errors.update(failed)
     return MeasuredTexts(
         [maps[place] for place in sorted(maps)],

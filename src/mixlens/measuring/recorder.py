@@ -38,7 +38,7 @@ from mixlens.model.loading import damaged_weights
 from mixlens.model.module_walk import parts_of
 from mixlens.model.placement import available_to, entry_device, free_memory
 from mixlens.model.readable_weights import has_packed_weights
-from mixlens.model.session import ModelSession, Remembered, once_per_state, open_session
+from mixlens.model.session import ModelSession, ModuleCache, once_per_state, open_session
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -152,7 +152,7 @@ def _ready(lens: Lens, raw_inputs: Any, session: ModelSession) -> Prepared:
     return ready
 
 
-_first_run: Remembered[None] = Remembered()
+_first_run: ModuleCache[None] = ModuleCache()
 
 
 def _prepare(lens: Lens, raw_inputs: Any) -> Prepared:
@@ -200,10 +200,10 @@ def _refusal_explained(model: nn.Module, ready: Prepared) -> Iterator[None]:
     except MixlensError:
         raise
     except _RAISED_BY_MODELS as error:
-        ours = _own_refusal(model, ready)
-        if ours is None:
+        model_error = _own_refusal(model, ready)
+        if model_error is None:
             raise
-        raise ours from error
+        raise model_error from error
 
 
 def _require_independent_texts(
@@ -302,8 +302,8 @@ def structure_of_targets(
     alone, and these text inputs are returned. Otherwise the structure is that of the whole model,
     and the inputs are None. Without `site`, the whole model is needed to find its first attention.
     """
-    alone = None if site is None else language_structure(model, site, inputs)
-    return alone or (model_structure(model, inputs), None)
+    language_part = None if site is None else language_structure(model, site, inputs)
+    return language_part or (model_structure(model, inputs), None)
 
 
 def _record_as_probed(

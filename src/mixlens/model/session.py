@@ -123,8 +123,8 @@ class ModelSession:
         """
         state, entry = ModelState.of(self.model), _entry_of(self.model)
         before = entry.parts.get(id(self.model))
-        away = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
-        if before is None or before != state.numbers or away:
+        is_offloaded = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
+        if before is None or before != state.numbers or is_offloaded:
             entry.parts = {id(self.model): state.numbers}
         else:  # equal; comparing the same object is instant
             assert isinstance(before, Fingerprint)
@@ -293,7 +293,7 @@ def numbers_of(module: nn.Module) -> Hashable:
     return parts[id(module)]
 
 
-class Remembered(Generic[Found]):
+class ModuleCache(Generic[Found]):
     """A cache of one kind of result about modules.
 
     Results are valid until the weights, submodules, code or attributes of the module change. The
@@ -324,7 +324,7 @@ def once_per_state(function: Callable[[nn.Module], Found]) -> Callable[[nn.Modul
     """Decorate a function that takes a model, so that its result is cached until the model
     changes.
     """
-    results: Remembered[Found] = Remembered()
+    results: ModuleCache[Found] = ModuleCache()
 
     @functools.wraps(function)
     def cached(model: nn.Module) -> Found:

@@ -23,7 +23,7 @@ from mixlens.model.fingerprint import settings_of
 from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.restore_model import restore_on_exit
 from mixlens.model.rotary import depends_on_length, frequencies_at
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.input_checks import padding_token, position_limit
 from mixlens.text.padding import row_lengths
@@ -39,8 +39,8 @@ class _BatchCheck:
     failure: str | None = None  # the exception of a text that does not run
 
 
-_comparisons: Remembered[_BatchCheck] = Remembered()
-_copies: Remembered[bool] = Remembered()
+_comparisons: ModuleCache[_BatchCheck] = ModuleCache()
+_copies: ModuleCache[bool] = ModuleCache()
 _TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "token_type_ids", "position_ids")
 _STACKS = ("", "decoder_")
@@ -255,7 +255,7 @@ def _compare(
         if texts is None:
             continue
         try:
-            alone = [_answers(model, structure, text, output) for text in texts]
+            single = [_answers(model, structure, text, output) for text in texts]
         except Exception as error:
             raise_if_out_of_memory(error)
             failure = failure or error
@@ -266,7 +266,7 @@ def _compare(
             raise_if_out_of_memory(error)
             return _BatchCheck(float("inf"), _describe(error))
         each = {1, *(len(value) for value in texts[0].values())}
-        return _BatchCheck(max(_errors_of(alone, batched, each), default=0.0))
+        return _BatchCheck(max(_errors_of(single, batched, each), default=0.0))
     return _BatchCheck(float("inf"), None if failure is None else _describe(failure))
 
 
@@ -276,33 +276,33 @@ def _describe(failure: Exception) -> str:
 
 
 def _errors_of(
-    alone: Sequence[Sequence[Tensor]], batched: Sequence[Tensor], each: set[int]
+    single: Sequence[Sequence[Tensor]], batched: Sequence[Tensor], each: set[int]
 ) -> Iterator[float]:
     """Yield the error of each output tensor of each text. Tensors without a batch axis are skipped.
 
     `each` contains the possible lengths of the batch axis for a single text: 1, or the number of id
     sequences per text (MusicGen has one for each codebook).
     """
-    count = len(alone)
-    for number, tensors in enumerate(alone):
+    count = len(single)
+    for number, tensors in enumerate(single):
         for one, many in zip(tensors, batched, strict=True):
             if len(one) in each and len(many) == _TIMES * count * len(one):
                 by_text = many.reshape(_TIMES, count, len(one), *many.shape[1:])
                 yield _error(one, by_text[:, number])
 
 
-def _error(alone: Tensor, copies: Tensor) -> float:
+def _error(single: Tensor, copies: Tensor) -> float:
     """Return the largest error of a text's copies in a batch, compared with the text alone. Padding
     is ignored.
 
     If the text alone already gives NaN, the error is 0, because batching is not the cause. Other
     checks report the NaN.
     """
-    if not bool(alone.isfinite().all()):
+    if not bool(single.isfinite().all()):
         return 0.0
-    inside = tuple(slice(size) for size in alone.shape)
+    inside = tuple(slice(size) for size in single.shape)
     copies = copies[(slice(None), *inside)]
-    error = difference(copies, alone.expand_as(copies))
+    error = difference(copies, single.expand_as(copies))
     return error if error >= 0 else float("inf")  # NaN in the batch
 
 
@@ -355,10 +355,10 @@ def _compare_copies(
     pair = torch.stack([crowd, hidden])
     times = max(1, vectors_at_once // (2 * len(hidden)))
     try:
-        alone = torch.cat([run(pair[:1]), run(pair[1:])])
+        single = torch.cat([run(pair[:1]), run(pair[1:])])
         batched = run(pair.repeat(times, 1, 1))
     except Exception as failure:  # a layer may raise anything on unexpected states
         raise_if_out_of_memory(failure)
         return False
-    alone = alone.repeat(times, *[1] * (alone.dim() - 1))
-    return difference(batched, alone) <= rounding(alone)  # a lost token is more than rounding
+    single = single.repeat(times, *[1] * (single.dim() - 1))
+    return difference(batched, single) <= rounding(single)  # a lost token is more than rounding

@@ -109,10 +109,10 @@ class DeferredChecks:
         Checks with the same `error` and tensors of the same shapes are stacked, so `error` receives
         tensors with an additional first axis, and must return one number for each of its entries.
         """
-        alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
-        group = self._waiting.get(alike)
+        group_key = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
+        group = self._waiting.get(group_key)
         if group is None:
-            group = self._waiting[alike] = _Group([], [])
+            group = self._waiting[group_key] = _Group([], [])
         self._count += 1
         group.tensors.append(tensors)
         group.verdicts.append((self._count, bar, failure))
@@ -219,8 +219,8 @@ def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
     sizes = row_sizes(expected)
     for part in summands:
         sizes = torch.maximum(sizes, 1e-3 * row_sizes(part.to(rows)))
-    apart = row_sizes(rows - expected) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
-    return apart.flatten(1).amax(1)
+    errors = row_sizes(rows - expected) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
+    return errors.flatten(1).amax(1)
 
 
 def _not_finite(rows: Tensor) -> Tensor:

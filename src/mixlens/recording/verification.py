@@ -139,8 +139,8 @@ def group_reasons(reasons: Mapping[str, str]) -> dict[str, str]:
     return {f"`{parent}` {', '.join(n)}": why for (parent, why), n in lists.items()}
 
 
-def _native_error(layer: Layer, theirs: LayerCall, recording: Recording) -> float:
-    return layer_error(layer.call, theirs, layer.backend, recording.inputs)
+def _native_error(layer: Layer, native_call: LayerCall, recording: Recording) -> float:
+    return layer_error(layer.call, native_call, layer.backend, recording.inputs)
 
 
 def report(
@@ -199,9 +199,9 @@ def _layer_error(layer: Layer, length: int) -> float:
     relative error.
     """
     rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]
-    again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
+    output_again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
     expected = layer.output[0, :length]
-    rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
+    rerun = difference(output_again[:length], expected, dtype=layer.native_input.dtype)
     if not rerun <= layer.rounding:
         raise UnsupportedModel(
             f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): re-running "
@@ -238,8 +238,11 @@ def _native_difference(recording: Recording, advice: str = "") -> tuple[float, f
         )
     tolerance = rounding(native[0].hidden_out)
     errors_by_path = [
-        (_native_error(recording.stack_layers[stack.name][index], theirs, recording), theirs.path)
-        for (stack, index), theirs in zip(structure.calls, native, strict=True)
+        (
+            _native_error(recording.stack_layers[stack.name][index], native_call, recording),
+            native_call.path,
+        )
+        for (stack, index), native_call in zip(structure.calls, native, strict=True)
     ]
     error, where = max(errors_by_path, key=lambda entry: (not entry[0] <= tolerance, entry[0]))
     if not error <= tolerance:

@@ -182,8 +182,10 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
         4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),
         recording.memory_budget,
     )
-    alone = size > 1 and not _has_independent_copies(recording, request, output, size * tokens)
-    return 1 if alone else size
+    needs_single_copies = size > 1 and not _has_independent_copies(
+        recording, request, output, size * tokens
+    )
+    return 1 if needs_single_copies else size
 
 
 def _has_independent_copies(

@@ -27,7 +27,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import upcast_tensor
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
 from mixlens.model.readable_weights import make_readable
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 from mixlens.recording.recording import Recording
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
 from mixlens.replay.mlp import ACTIVATIONS
@@ -89,7 +89,7 @@ def head_chain(
     return head
 
 
-_known: Remembered[_Chain | None] = Remembered()
+_known: ModuleCache[_Chain | None] = ModuleCache()
 
 
 def _final_states(

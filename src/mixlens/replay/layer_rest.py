@@ -26,7 +26,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.kernels.chunks import computing_dtype
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.placement import raise_if_out_of_memory
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.replay.fallbacks import note_fallback
@@ -43,8 +43,8 @@ class _Proved:
     rows: int
 
 
-_known: Remembered[_Proved | None] = Remembered()  # for identical layers
-_of_layers: Remembered[_Proved | None] = Remembered()
+_known: ModuleCache[_Proved | None] = ModuleCache()  # for identical layers
+_of_layers: ModuleCache[_Proved | None] = ModuleCache()
 
 
 class LayerRest:
@@ -144,8 +144,8 @@ class LayerRest:
             return "sequences"
         last = self.position == len(self.sites) - 1
         structure = self.layer.structure
-        alone = structure.feed_forward is None and not structure.further
-        if last and (self.site.structure.parallel or alone):
+        ends_with_attention = structure.feed_forward is None and not structure.further
+        if last and (self.site.structure.parallel or ends_with_attention):
             return "sum"
         if not last:  # a later attention needs its own masks and states for every token
             return "sequences"
@@ -216,7 +216,7 @@ class LayerRest:
         return _Proved(shortcuts, count) if error <= same_bar(expected) else None
 
 
-_widest: Remembered[int] = Remembered()
+_widest: ModuleCache[int] = ModuleCache()
 
 
 def _largest_axis(module: nn.Module) -> int:

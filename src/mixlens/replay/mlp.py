@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.kernels.differences import difference, same_bar
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 from mixlens.recording.layer import Layer
 from mixlens.structure.layer_structure import Affine, affine_map, may_add_bias
 from mixlens.structure.norms import LinearisedNorm, norm_of
@@ -140,8 +140,8 @@ def _identity(like: Tensor) -> LinearisedNorm:
     return LinearisedNorm(gain, torch.zeros_like(gain), centred=False, scaled=False, shifted=False)
 
 
-_known: Remembered[_Paths | None] = Remembered()
-_modules: Remembered[_MlpModules | None] = Remembered()
+_known: ModuleCache[_Paths | None] = ModuleCache()
+_modules: ModuleCache[_MlpModules | None] = ModuleCache()
 
 
 def _modules_of(layer: Layer) -> _MlpModules | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, same_bar
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.structure.layer_structure import affine_map, may_add_bias
@@ -65,7 +65,7 @@ def _columns(layer: Layer, site: Attention) -> _ValueColumns:
     )
 
 
-_known: Remembered[_ValueColumns] = Remembered()
+_known: ModuleCache[_ValueColumns] = ModuleCache()
 
 
 def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | None:
@@ -115,8 +115,11 @@ def _discover_columns(layer: Layer, site: Attention) -> _ValueColumns:
             continue
         # Columns are distinguished by their products with random directions. One direction is not
         # enough: of thousands of columns two are closer than rounding.
-        ours, theirs = (directions @ columns).T, (directions @ module_output.to(columns)).T
-        nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
+        value_projections, output_projections = (
+            (directions @ columns).T,
+            (directions @ module_output.to(columns)).T,
+        )
+        nearest = torch.cdist(value_projections, output_projections, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(module_input.to(weight) @ weight + bias, columns) <= same_bar(columns):
             return _ValueColumns(event.path, int(module_input.shape[-1]), _as_slice(nearest))

@@ -214,8 +214,8 @@ class VectorLayer:
         MLP.
         """
         gated, (matrix, bias) = len(self.mlp.first) > 1, self.mlp.first[0]
-        alone = self.rules.one_source and not gated
-        if alone and difference(entering[:, 0].detach(), whole) <= self.rounding:
+        has_one_source = self.rules.one_source and not gated
+        if has_one_source and difference(entering[:, 0].detach(), whole) <= self.rounding:
             before = hidden[:, 0].detach()  # the same product
         else:
             before = whole @ matrix + bias

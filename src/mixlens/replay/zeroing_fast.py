@@ -29,7 +29,7 @@ from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.differences import rounding
 from mixlens.kernels.distances import Distance
-from mixlens.model.session import Remembered, matmul_precision
+from mixlens.model.session import ModuleCache, matmul_precision
 from mixlens.recording.deferred_checks import row_errors
 from mixlens.recording.layer import Layer
 from mixlens.replay.fallbacks import note_fallback
@@ -39,7 +39,7 @@ from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock, find_out
 from mixlens.replay.zeroing_steps import Ending, end_of_layer, hidden_change
 
 _PROVED = 12  # targets and sources of a proof
-_proofs: Remembered[bool] = Remembered()
+_proofs: ModuleCache[bool] = ModuleCache()
 Take = Callable[[Tensor, int], Tensor]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mixlens.datasets.rows import TextRow
+from mixlens.datasets.rows import TextRecord
 from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import roll_out
 from mixlens.measures import spec_of
@@ -64,7 +64,7 @@ class _Part:
         name: str,
         batch: MeasuredBatch,
         mixtures: Mixtures,
-        texts: Sequence[TextRow],
+        texts: Sequence[TextRecord],
     ) -> None:
         self.name, self.measure = name, batch.name
         self.by_head = name != batch.name
@@ -90,7 +90,7 @@ class _Part:
         aggregate = aggregates.of(self.name, self._mixtures)
         aggregate.add(self._batch_sums, self._sums.arrays(), names)
 
-    def chunk(self, texts: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
+    def chunk(self, texts: Sequence[TextRecord], places: Sequence[int]) -> store.Chunk:
         """Return the results of this measure for all texts of the batch."""
         mixtures = self._mixtures
         return store.Chunk(
@@ -112,7 +112,7 @@ class BatchUnderway:
 
     def __init__(
         self,
-        texts: Sequence[TextRow],
+        texts: Sequence[TextRecord],
         places: list[int],
         parts: Sequence[_Part],
         deferred: DeferredChecks,
@@ -146,7 +146,7 @@ def explains_output(job: Job) -> bool:
 def start_measuring(
     lens: Lens,
     job: Job,
-    texts: Sequence[TextRow],
+    texts: Sequence[TextRecord],
     places: list[int],
     ready: Prepared | None,
 ) -> BatchUnderway:
@@ -167,7 +167,7 @@ def start_measuring(
 
 
 def _batches(
-    lens: Lens, job: Job, texts: Sequence[TextRow], ready: Prepared | None, targets: Targets
+    lens: Lens, job: Job, texts: Sequence[TextRecord], ready: Prepared | None, targets: Targets
 ) -> dict[str, MeasuredBatch]:
     """Return the scores of each measure.
 
@@ -206,7 +206,7 @@ def _measure_batches_of(
     return by_name
 
 
-def _options(job: Job, name: str, texts: Sequence[TextRow]) -> dict[str, Any]:
+def _options(job: Job, name: str, texts: Sequence[TextRecord]) -> dict[str, Any]:
     options = dict(job.options.get(name, {}))
     if spec_of(name).explains_output:
         options |= {key: [text.explain[key] for text in texts] for key in job.columns.explain}
@@ -230,7 +230,7 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
     return replace(mixtures, facts=facts)
 
 
-def _targets(lens: Lens, job: Job, texts: Sequence[TextRow]) -> Targets:
+def _targets(lens: Lens, job: Job, texts: Sequence[TextRecord]) -> Targets:
     """Return the targets that the job requests, or None for all tokens."""
     if job.targets in ("all", "generated"):
         return None
@@ -315,7 +315,7 @@ def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
     return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
 
 
-def tag_classes(mixtures: Mixtures, texts: Sequence[TextRow]) -> Classes | None:
+def tag_classes(mixtures: Mixtures, texts: Sequence[TextRecord]) -> Classes | None:
     """Return the part-of-speech classes of the tokens of a batch.
 
     Return None if the texts have no tags, or if targets and sources are different tokens.

@@ -104,10 +104,10 @@ def run_corpus(
     ):
         first, last = shards or (0, len(plan))
         finished_shards = _reports(out)
-        mine = [shard for shard in plan[first:last] if shard.number not in finished_shards]
-        remove_drafts(*(out / file_name(shard) for shard in mine))
+        open_shards = [shard for shard in plan[first:last] if shard.number not in finished_shards]
+        remove_drafts(*(out / file_name(shard) for shard in open_shards))
         captured({"event": "start", **asdict(_counts(out, plan, finished_shards))})
-        for _, report in do_tasks(chosen_engine, partial(worker_for, source, job), mine):
+        for _, report in do_tasks(chosen_engine, partial(worker_for, source, job), open_shards):
             add(report)
             captured(_event(report))
         counts = _finish(out, plan)

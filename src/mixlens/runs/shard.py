@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixlens.datasets.object_storage import path_of
-from mixlens.datasets.rows import BadRow, TextRow, rows_of
+from mixlens.datasets.rows import BadRecord, TextRecord, rows_of
 from mixlens.datasets.shards import Shard
 from mixlens.errors import (
     MissingExtra,
@@ -104,8 +104,8 @@ def worker_for(source: ModelSource, job: Job) -> ShardWorker:
 class Texts:
     """The texts of a shard, divided into batches."""
 
-    rows: Sequence[TextRow]
-    bad: Sequence[BadRow]
+    rows: Sequence[TextRecord]
+    bad: Sequence[BadRecord]
     lengths: Sequence[int]
     batches: Sequence[tuple[list[int], Prepared | None]]  # None if a text is invalid
 
@@ -115,7 +115,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     device.
     """
     records = list(rows_of(shard, job.columns))
-    texts = [record for record in records if isinstance(record, TextRow)]
+    texts = [record for record in records if isinstance(record, TextRecord)]
     encodings = tokenise(lens, [record.text for record in texts])
     lengths = (
         token_counts(lens.tokenizer, [record.text for record in texts])
@@ -131,7 +131,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     )
     return Texts(
         rows=texts,
-        bad=[record for record in records if isinstance(record, BadRow)],
+        bad=[record for record in records if isinstance(record, BadRecord)],
         lengths=lengths,
         batches=[(batch, make_ready(lens, texts, encodings, batch)) for batch in plan],
     )
@@ -147,7 +147,7 @@ def tokenise(lens: Lens, texts: list[str]) -> list[Encoding] | None:
 
 def make_ready(
     lens: Lens,
-    texts: Sequence[TextRow],
+    texts: Sequence[TextRecord],
     encodings: Sequence[Encoding] | None,
     batch: Sequence[int],
 ) -> Prepared | None:

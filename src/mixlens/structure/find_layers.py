@@ -102,8 +102,8 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
         forward(model, inputs)
     called = [(name, chain) for name, chain in chains if chain]
     through = "+".join(sorted({name for name, _ in called}))
-    every = _heard(through, [chain for _, chain in called], completed_calls, items)
-    plain = _heard(
+    every = _group_calls(through, [chain for _, chain in called], completed_calls, items)
+    plain = _group_calls(
         "interface", [c for name, c in called if name == "interface"], completed_calls, items
     )
     if not plain.layers:
@@ -111,7 +111,7 @@ def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[Capt
     return [plain] if set(plain.layers) == set(every.layers) else [plain, every]
 
 
-def _heard(
+def _group_calls(
     backend: str, chains: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
 ) -> CapturedLayers:
     changing = {call.path for call in calls if not _hands_on(call)}

@@ -57,12 +57,12 @@ def language_structure(
     if words is None:
         return None
     try:
-        alone = model_structure(model, words)
+        language_model = model_structure(model, words)
     except UnsupportedModel:
         return None
-    if alone.whole or len(alone.sites) != 1:
+    if language_model.whole or len(language_model.sites) != 1:
         return None
-    ((old, attention),) = alone.sites.items()
+    ((old, attention),) = language_model.sites.items()
     if not attention.stack.layers[0].sites[0].causal:
         return None
     names = attention.stack.path.split(".")[:-1]
@@ -71,5 +71,5 @@ def language_structure(
         return None
     stack = replace(attention.stack, name=name)
     sites = {name: replace(attention, name=name, stack=stack)}
-    calls = tuple((stack, number) for _, number in alone.calls)
-    return replace(alone, stacks=(stack,), calls=calls, sites=sites), words
+    calls = tuple((stack, number) for _, number in language_model.calls)
+    return replace(language_model, stacks=(stack,), calls=calls, sites=sites), words

@@ -118,9 +118,9 @@ class _Explainer:
             for parts in rests(self.evidence, stream):
                 yield [], parts
             return
-        for site, after, beside in self.sites(index, stream):
-            if beside is not None:
-                yield [site], beside
+        for site, after, parallel_mlp in self.sites(index, stream):
+            if parallel_mlp is not None:
+                yield [site], parallel_mlp
                 continue
             for later, feed_forward in self.explanations(index + 1, after):
                 yield [site, *later], feed_forward

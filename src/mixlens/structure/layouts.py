@@ -105,7 +105,7 @@ class Layout:
         """Return a context in which the layer can run on [batch, tokens, d_model]."""
         if not self.packed:
             return contextlib.nullcontext()
-        return _heard_by(lambda outer: PackedAttention(outer, batch, tokens))
+        return _combine_calls(lambda outer: PackedAttention(outer, batch, tokens))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class TwoStreams(Layout):
         """Return a context that combines the attention calls of the two streams while the layer
         runs.
         """
-        return _heard_by(lambda outer: PairedAttention(outer, shape))
+        return _combine_calls(lambda outer: PairedAttention(outer, shape))
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class ArrangedLayer(nn.Module):
         return states
 
 
-def _heard_by(
+def _combine_calls(
     joining: Callable[[Listener], Listener],
 ) -> contextlib.AbstractContextManager[None]:
     """Return a context in which attention calls are combined before the current listener receives

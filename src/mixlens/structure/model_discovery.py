@@ -22,7 +22,7 @@ from mixlens.kernels.differences import rounding
 from mixlens.model.module_walk import configs_of
 from mixlens.model.placement import is_out_of_memory
 from mixlens.model.restore_model import restore_on_exit
-from mixlens.model.session import Remembered, state_of
+from mixlens.model.session import ModuleCache, state_of
 from mixlens.structure.attention_reading import TurnedProjection
 from mixlens.structure.layer_discovery import structure_of
 from mixlens.structure.layer_structure import LayerStructure
@@ -208,28 +208,29 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
     numbers = [number for path, number in passes.captured.numbers() if path not in left_out]
     steady = ([call for call in calls if call.path not in left_out] for calls in passes.calls)
     batch_sizes = batch_size(probe.inputs), batch_size(probe.resized)
-    for number, ours, other, theirs in zip(numbers, *steady, strict=True):
-        if ours.path in left_out:
+    for number, captured_call, other, native_call in zip(numbers, *steady, strict=True):
+        if captured_call.path in left_out:
             continue
         try:
-            require_unchanged_by_hooks(ours, passes.captured.backend)
-            _require_native(ours, theirs, passes.captured.backend, probe.inputs)
-            layouts = possible_layouts(ours, other, batch_sizes)
-            if ours.path in passes.captured.spread:
-                layouts.insert(0, passes.captured.spread[ours.path])
+            require_unchanged_by_hooks(captured_call, passes.captured.backend)
+            _require_native(captured_call, native_call, passes.captured.backend, probe.inputs)
+            layouts = possible_layouts(captured_call, other, batch_sizes)
+            if captured_call.path in passes.captured.spread:
+                layouts.insert(0, passes.captured.spread[captured_call.path])
             if not layouts:
-                why = why_unknown(ours, other, batch_sizes)
-                raise UnsupportedModel(f"layer `{ours.path}`: {why}")
+                why = why_unknown(captured_call, other, batch_sizes)
+                raise UnsupportedModel(f"layer `{captured_call.path}`: {why}")
             structures.append(
-                _layer_structure(ours, other, number, passes.captured.backend, layouts)
+                _layer_structure(captured_call, other, number, passes.captured.backend, layouts)
             )
         except UnsupportedModel as error:
-            left_out[ours.path] = str(error)
+            left_out[captured_call.path] = str(error)
         except Exception as error:  # errors of a layer that runs alone
             if is_out_of_memory(error):
                 raise
-            left_out[ours.path] = (
-                f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on its input"
+            left_out[captured_call.path] = (
+                f"layer `{captured_call.path}`: it raises {in_short(error)} when it runs again "
+                "on its input"
             )
     left_out |= _open_among_read(structures)
     return [layer for layer in structures if layer.path not in left_out], left_out
@@ -253,16 +254,18 @@ def _list_of(layer: LayerStructure) -> str:
     return layer.path.rpartition(".")[0]
 
 
-def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> None:
-    error = layer_error(ours, theirs, backend, inputs)
-    if not error <= rounding(ours.hidden_out):
-        half = ours.hidden_out.element_size() < 4
+def _require_native(
+    captured_call: LayerCall, native_call: LayerCall, backend: str, inputs: Inputs
+) -> None:
+    error = layer_error(captured_call, native_call, backend, inputs)
+    if not error <= rounding(captured_call.hidden_out):
+        half = captured_call.hidden_out.element_size() < 4
         # T5 does not scale its logits: in bfloat16, logits of 30 are rounded by 0.1, and eager and
         # sdpa attention of one model differ by more than a tenth.
         wider = " in float32 (half precision rounds large logits by a tenth), or" if half else ""
         raise UnsupportedModel(
-            f"layer `{ours.path}`: with captured attention its output differs from the native "
-            f"one (relative error {error:.1e}). Load the model{wider} with "
+            f"layer `{captured_call.path}`: with captured attention its output differs from the "
+            f"native one (relative error {error:.1e}). Load the model{wider} with "
             "attn_implementation='eager', or fix its random state if it draws at random even "
             "in eval mode (as ViT-MAE does)."
         )
@@ -376,7 +379,7 @@ def _require_one_of_each_kind(layer: LayerStructure) -> None:
             )
 
 
-_structures: Remembered[ModelStructure] = Remembered()
+_structures: ModuleCache[ModelStructure] = ModuleCache()
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:

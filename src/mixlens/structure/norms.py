@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mixlens.model.module_walk import copy_module
 from mixlens.model.placement import raise_if_out_of_memory
-from mixlens.model.session import Remembered
+from mixlens.model.session import ModuleCache
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def linearise_norm(module: nn.Module, d_model: int, like: Tensor) -> LinearisedN
     return replace(form, shifted=bool(form.shift.any()))
 
 
-_forms: Remembered[LinearisedNorm | None] = Remembered()
-_casts: Remembered[LinearisedNorm | None] = Remembered()
+_forms: ModuleCache[LinearisedNorm | None] = ModuleCache()
+_casts: ModuleCache[LinearisedNorm | None] = ModuleCache()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:

@@ -126,7 +126,7 @@ def whole_probe(inputs: Inputs) -> Probe:
 
     Removing a text would not work, because the tensors of packed images cannot be split by text.
     """
-    twice = {
+    doubled = {
         name: torch.cat([value, value])
         if _has_rows(value)
         else value + value
@@ -134,7 +134,7 @@ def whole_probe(inputs: Inputs) -> Probe:
         else value
         for name, value in inputs.items()
     }
-    return Probe(inputs, twice, whole=True)
+    return Probe(inputs, doubled, whole=True)
 
 
 def _has_rows(value: Any) -> bool:

@@ -115,11 +115,11 @@ def _compare_backends(
 
 def _differ(passes: Passes, probe: Probe) -> bool:
     """Return whether capturing attention changes the output of any layer."""
-    ours, _, native = passes.calls
-    if [call.path for call in ours] != [call.path for call in native]:
+    captured_calls, _, native = passes.calls
+    if [call.path for call in captured_calls] != [call.path for call in native]:
         return False
     with contextlib.suppress(Exception):  # layers without hidden states are judged separately
-        error, _ = native_error([call.hidden_out for call in ours], native, probe.inputs)
+        error, _ = native_error([call.hidden_out for call in captured_calls], native, probe.inputs)
         return not error <= rounding(native[0].hidden_out)
     return False
 
@@ -196,14 +196,16 @@ def native_error(
     Padding is ignored.
     """
     worst, where = 0.0, native[0].path
-    for ours, theirs in zip(outputs, native, strict=True):
-        error = _real_difference(ours, theirs.hidden_out, inputs)
+    for captured, native_call in zip(outputs, native, strict=True):
+        error = _real_difference(captured, native_call.hidden_out, inputs)
         if not error <= worst:
-            worst, where = error, theirs.path
+            worst, where = error, native_call.path
     return worst, where
 
 
-def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
+def layer_error(
+    captured_call: LayerCall, native_call: LayerCall, backend: str, inputs: Inputs
+) -> float:
     """Return the relative difference between the outputs of a captured and a native layer call.
 
     If the inputs differ only by rounding but the outputs differ by more, the captured layer is
@@ -211,17 +213,23 @@ def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs
     amplifies rounding errors a hundredfold. The masks of the captured call are kept, because a
     native run may have none and rely on the module's `is_causal`.
     """
-    captured, bar = ours.hidden_out, rounding(ours.hidden_out)
-    error = _real_difference(captured, theirs.hidden_out, inputs)
-    if error <= bar or not _real_difference(ours.hidden_in, theirs.hidden_in, inputs) <= bar:
+    captured, bar = captured_call.hidden_out, rounding(captured_call.hidden_out)
+    error = _real_difference(captured, native_call.hidden_out, inputs)
+    if (
+        error <= bar
+        or not _real_difference(captured_call.hidden_in, native_call.hidden_in, inputs) <= bar
+    ):
         return error
-    args = tuple(map(_native_states, ours.args, theirs.args))
+    args = tuple(map(_native_states, captured_call.args, native_call.args))
     kwargs = {
-        name: _native_states(value, theirs.kwargs.get(name)) for name, value in ours.kwargs.items()
+        name: _native_states(value, native_call.kwargs.get(name))
+        for name, value in captured_call.kwargs.items()
     }
-    args, kwargs = with_hidden_argument(args, kwargs, theirs.hidden_in)
-    again = run_layer(ours.module, backend, args, kwargs, batch=int(theirs.hidden_in.shape[0]))
-    return _real_difference(again, theirs.hidden_out, inputs)
+    args, kwargs = with_hidden_argument(args, kwargs, native_call.hidden_in)
+    again = run_layer(
+        captured_call.module, backend, args, kwargs, batch=int(native_call.hidden_in.shape[0])
+    )
+    return _real_difference(again, native_call.hidden_out, inputs)
 
 
 def _native_states(ours: Any, theirs: Any) -> Any:

@@ -323,10 +323,10 @@ def _continue_decoder(
     tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([whole[:-1]])})
     ready = normalise_inputs(model, tensors)
     produced = Produced(_part(tokens, slice(1, None)), tuple(whole[1:]), first)
-    is_heard = isinstance(prompt, MediaPrompt) and not prompt.ids
+    is_audio = isinstance(prompt, MediaPrompt) and not prompt.ids
     prepared = Prepared(
         ready,
-        None if is_heard else [prompt.row],
+        None if is_audio else [prompt.row],
         [_part(tokens, slice(-1))],
         [produced],
         masks_more_than_padding=masks_more_than_padding(ready),

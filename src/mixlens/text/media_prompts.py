@@ -95,7 +95,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) 
             "Videos in a prompt are not supported. Pass a few frames of the video as images."
         )
     if text is None and takes_decoder_ids(model):
-        return _heard(model, processor, raw)
+        return _audio_prompt(model, processor, raw)
     if not isinstance(text, str):
         raise InvalidInput(
             f"The text of a prompt has type {type(text).__name__}. Pass one str with a placeholder "
@@ -115,7 +115,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, inputs: Any) 
     return replace(prompt, row=prompt.divide(tokens))
 
 
-def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
+def _audio_prompt(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
     """Return a prompt without words, for audio or an image that the encoder reads."""
     tensors = run_processor(processor, raw, model)
     main = next((value for value in tensors.values() if isinstance(value, Tensor)), None)

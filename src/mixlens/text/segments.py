@@ -208,16 +208,16 @@ def _span(name: str, bounds_or_text: Any, text: str) -> tuple[int, int]:
 
 
 def group_tokens(
-    segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
+    segments: tuple[Segment, ...], *, sink: bool, separate_first: bool = True
 ) -> dict[str, list[int]]:
     """Return the tokens of each segment, by name.
 
-    With `apart`, the first token does not belong to any named segment. It then forms a separate
-    segment if `sink` is set, and is left out otherwise.
+    With `separate_first`, the first token does not belong to any named segment. It then forms a
+    separate segment if `sink` is set, and is left out otherwise.
     """
     groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
     for name, start, stop in segments:
-        places = [place for place in range(start, stop) if place or not apart]
+        places = [place for place in range(start, stop) if place or not separate_first]
         if places:
             groups.setdefault(name, []).extend(places)
     return groups

@@ -61,7 +61,7 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     Each effect consists of the decrease in the target's probability and in the logit difference.
     The entry `before` contains both values for the original cue.
     """
-    speech = paper.heard(case)
+    speech = paper.speech_of(case)
     if not speech.has_decoder:
         raise InvalidInput("This model has no decoder. Pass an encoder-decoder model.")
     example = speech.example
@@ -81,11 +81,11 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     return {"before": before, **falls}
 
 
-def _places(speech: paper.Heard, words: Sequence[int]) -> list[int]:
+def _places(speech: paper.Speech, words: Sequence[int]) -> list[int]:
     return [place for word in words for place in speech.tokens[word]]
 
 
-def _with_blank(speech: paper.Heard) -> list[int]:
+def _with_blank(speech: paper.Speech) -> list[int]:
     unknown = speech.lens.tokenizer.unk_token_id
     if not isinstance(unknown, int):
         raise InvalidInput("The tokenizer has no unknown token. Pass a model with one.")
@@ -93,7 +93,7 @@ def _with_blank(speech: paper.Heard) -> list[int]:
     return [unknown if place in cue else number for place, number in enumerate(speech.ids)]
 
 
-def _with_other(speech: paper.Heard) -> list[int] | None:
+def _with_other(speech: paper.Speech) -> list[int] | None:
     """Return the transcript with the other cue and the same target."""
     if speech.example.other_cue is None:
         return None
@@ -102,7 +102,7 @@ def _with_other(speech: paper.Heard) -> list[int] | None:
     return [*speech.ids[: cue[0]], *other, *speech.ids[cue[-1] + 1 :]]
 
 
-def _replace_word(speech: paper.Heard, word: str, number: int) -> list[int]:
+def _replace_word(speech: paper.Speech, word: str, number: int) -> list[int]:
     """Return the token ids of `word` if it replaces word `number` of the transcript.
 
     The tokens include the space before the word, if there is one.
@@ -121,7 +121,7 @@ def _silence_cue(example: Spoken) -> bytes:
 
 
 @torch.no_grad()
-def _encode_clip(speech: paper.Heard, audio: bytes) -> Any:
+def _encode_clip(speech: paper.Speech, audio: bytes) -> Any:
     """Return the encoder's output for a clip."""
     model: Any = speech.lens.model
     features = speech.lens.processor(**speech.hear(audio), return_tensors="pt")
@@ -129,7 +129,7 @@ def _encode_clip(speech: paper.Heard, audio: bytes) -> Any:
     return model.get_encoder()(encoder_input)
 
 
-def _choice(speech: paper.Heard) -> tuple[int, int, int] | None:
+def _choice(speech: paper.Speech) -> tuple[int, int, int] | None:
     """Find the first token in which target and foil differ.
 
     Return its index in the target, the token of the target and the token of the foil.
@@ -149,7 +149,7 @@ def _choice(speech: paper.Heard) -> tuple[int, int, int] | None:
 
 @torch.no_grad()
 def _score_target(
-    speech: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
+    speech: paper.Speech, states: Any, ids: list[int], choice: tuple[int, int, int] | None
 ) -> dict[str, float]:
     """Return the mean probability of the target's tokens, and the difference between the logits of
     target and foil.

@@ -51,7 +51,7 @@ def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
     `cue` is normalised over all words, and `others` over all words except the target. `chance` is
     the chance level of `others`.
     """
-    speech = paper.heard(case)
+    speech = paper.speech_of(case)
     if not speech.has_decoder and site != "encoder":
         return {"cue": [], "others": [], "chance": float("nan"), "group": case.example.group or ""}
     example = speech.example

@@ -31,7 +31,7 @@ GENERATED = "generated:homophones"  # spoken by eSpeak NG, if no data are passed
 SITES = ("encoder", "cross", "decoder")
 
 
-class Heard:
+class Speech:
     """A spoken sentence of a case, recorded with its model. It has a transcript if there is a
     decoder.
     """
@@ -123,14 +123,14 @@ class Heard:
         return padded
 
 
-_HEARD: WeakKeyDictionary[Case, Heard] = WeakKeyDictionary()
+_SPEECH: WeakKeyDictionary[Case, Speech] = WeakKeyDictionary()
 
 
-def heard(case: Case) -> Heard:
+def speech_of(case: Case) -> Speech:
     """Return the sentence of a case, with its recording. Each case is recorded once."""
-    if case not in _HEARD:
-        _HEARD[case] = Heard(case)
-    return _HEARD[case]
+    if case not in _SPEECH:
+        _SPEECH[case] = Speech(case)
+    return _SPEECH[case]
 
 
 def frames_of(times: Sequence[tuple[float, float]], seconds: float, count: int) -> list[list[int]]:

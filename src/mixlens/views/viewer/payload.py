@@ -109,15 +109,15 @@ def comparison_payload(
     target among the sources, or None if the target is not a source. The page sorts measures by the
     rank of the source `cue`.
     """
-    apart = own_source is None
-    texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
+    has_own_text = own_source is None
+    texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if has_own_text else [])
     entries = []
     for name, values in score_rows.items():
         layers = None if by_layer is None else by_layer.get(name)
         entries.append(
             {
                 **_about(name, (provenance or {}).get(name, {"measure": name, "steps": []})),
-                "targets": int(apart),
+                "targets": int(has_own_text),
                 "sources": 0,
                 "target_positions": [own_source or 0],
                 "layers": [] if layers is None else list(range(len(layers))),
