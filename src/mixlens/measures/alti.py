@@ -123,9 +123,12 @@ def normalised_contributions(
 
 def _last_visible(site: Attention, targets: Targets, sources: int) -> int:
     """Return the number of sources up to the last one that any of the targets can see."""
-    if not site.is_causal or targets.positions is None:
+    if targets.positions is None:
         return sources
-    return max(max(positions) for positions in targets.positions) + 1
+    if site.is_causal:
+        return max(max(positions) for positions in targets.positions) + 1
+    ends = site.visibility.ends  # of the targets, if the layer is restricted to them
+    return sources if ends is None else max(ends)
 
 
 def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:

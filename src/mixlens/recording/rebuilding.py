@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -22,6 +21,7 @@ from mixlens.kernels.differences import (
     sum_errors,
     weighted_sum_errors,
 )
+from mixlens.kernels.half_products import multiply_wide
 from mixlens.model.module_walk import part_at
 from mixlens.model.readable_weights import make_readable, own_columns_of
 from mixlens.recording.attention import Attention, Block, BlockParts, OutputWeight, Projection
@@ -271,7 +271,8 @@ def _project_targets(
         attention.output,
     )
     product = attention.product.to(stream)
-    part = torch.addmm(weight.channels.of(bias), product.reshape(-1, inputs), weight.matrix)
+    native = weight.matrix if weight.native is None else weight.native
+    part = multiply_wide(product.reshape(1, -1, inputs), native[None])[0] + weight.channels.of(bias)
     remade = weight.channels.join(part).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {

@@ -24,6 +24,7 @@ from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
 from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import Targets
 from mixlens.errors import TargetsUnavailable
+from mixlens.kernels.half_products import multiply, multiply_wide
 
 _SOURCES = 16_384  # number of keys and values upcast at a time
 
@@ -170,7 +171,7 @@ def can_be_cut(captured: NativeCall) -> bool:
     return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
 
-_Hidden = tuple[Float[Tensor, "batch heads_or_one target source"] | None, Visibility]
+_Hidden = tuple[Float[Tensor, "batch heads_or_one target last"] | None, Visibility]
 
 
 class TargetAttention:
@@ -187,16 +188,15 @@ class TargetAttention:
         cut, scale = self._cut, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = cut.of(query, 2, copied=False)
-        rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
         hidden, visibility = self._hides(captured, rows)
         cap, bias = options.get("softcap"), options.get("position_bias")
-        scores = _scores(rows * scale, key)
+        scores = _scores(rows, key, scale)
         if cap is not None:
             scores = torch.tanh(scores / cap) * cap
         if isinstance(bias, Tensor):
             scores = scores + cut.of(bias, -2)
         if hidden is not None:
-            scores += hidden
+            scores[..., scores.shape[-1] - hidden.shape[-1] :] += hidden
         weights = _softmax(scores, options.get("s_aux"))
         targets_output, product = cut.of(output, 1), _product(weights, value)
         return AttentionCall(weights, value, targets_output, "rows", product, visibility)
@@ -206,7 +206,8 @@ class TargetAttention:
         captured: NativeCall,
         rows: Float[Tensor, "batch head target d_head"],
     ) -> _Hidden:
-        """Return the additive mask, and the sources that each target can see (`Visibility`).
+        """Return the additive mask of the last sources, and the sources that each target can see
+        (`Visibility`).
 
         The result is cached, so it is computed only once for all layers with the same mask.
         """
@@ -219,12 +220,16 @@ class TargetAttention:
         key = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if key not in self._hidden:  # the mask is kept, so that its id stays unique
             (batch, _, count, _), sources = rows.shape, key_shape[2]
-            hidden = _hidden(captured, self._cut, rows, sources, causal, window)
+            hidden = _hidden(
+                captured, self._cut, rows.new_empty(0, dtype=_wide(rows)), sources, causal, window
+            )
             visibility = Visibility()
             if hidden is not None:
                 hidden = hidden.expand(batch, -1, count, sources)
                 ends = self._ends(batch, sources) if causal else None
                 visibility = Visibility(hidden, ends=ends)
+                if causal and mask is None and window is None:  # earlier sources are all visible
+                    hidden = hidden[..., min(map(min, self._cut.positions)) :]
             self._hidden[key] = (mask, (hidden, visibility))
         return self._hidden[key][1]
 
@@ -236,15 +241,19 @@ class TargetAttention:
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
 
-def _scores(rows: Tensor, key: Tensor) -> Float[Tensor, "batch head target source"]:
-    """Return the product of scaled queries with the keys, for every query head.
+def _scores(
+    rows: Tensor, key: Tensor, scale: float | Tensor
+) -> Float[Tensor, "batch head target source"]:
+    """Return the scaled products of queries and keys, for every query head.
 
     Grouped keys are not repeated for each head.
     """
+    if isinstance(scale, Tensor):
+        rows, scale = rows.to(_wide(rows)) * scale, 1.0
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch * key.shape[1], -1, width)
     keys = _pieces(key.flatten(0, 1), 1)
-    parts = [torch.bmm(grouped, part.to(rows.dtype).mT) for part in keys]
+    parts = [multiply(grouped, part.mT, scale) for part in keys]
     return (parts[0] if len(parts) == 1 else torch.cat(parts, -1)).view(batch, heads, count, -1)
 
 
@@ -252,10 +261,15 @@ def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head
     batch, heads, count, sources = weights.shape
     grouped, values = weights.reshape(batch * value.shape[1], -1, sources), value.flatten(0, 1)
     products = (
-        torch.bmm(part, rows.to(weights.dtype))
+        multiply_wide(part, rows)
         for part, rows in zip(_pieces(grouped, 2), _pieces(values, 1), strict=True)
     )
     return functools.reduce(torch.add, products).view(batch, heads, count, -1).transpose(1, 2)
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    """Return the dtype of the attention scores."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
