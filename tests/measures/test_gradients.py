@@ -543,3 +543,29 @@ def test_models_without_a_head_and_requests_for_targets_are_refused() -> None:
         models.scores(
             "gradient_norm", Lens(build("classifier")).record(inputs("classifier")), reduction="sum"
         )
+
+
+class _Overwriting(nn.Module):
+    """An activation whose backward pass fails, as that of mixtures of experts in transformers 5.8:
+    it changes a tensor in place that the backward pass needs.
+    """
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        gate = hidden.sigmoid()
+        made = gate * hidden
+        gate.add_(0.0)
+        return made
+
+
+def test_a_model_without_a_backward_pass_is_named() -> None:
+    lens = Lens.bundled()
+    model: Any = lens.model
+    for layer in model.bert.encoder.layer:
+        layer.intermediate.intermediate_act_fn = _Overwriting().eval()
+    text = "The keys to the cabinet [MASK] here."
+    for name in ("gradient_x_input", "integrated_gradients", "attention_gradient"):
+        with pytest.raises(UnsupportedModel, match=r"BertForMaskedLM overwrites a tensor"):
+            lens.measure(name, text, word="are")
+    compared = lens.compare(text, only=["alti", "gradient_x_input"])
+    assert list(compared.scores) == ["alti"]
+    assert "overwrites a tensor" in compared.left_out["gradient_x_input"]

@@ -45,6 +45,7 @@ _ADVICE = (
     "memory ran out. Pass a shorter text, fewer texts, or fewer and smaller images, or load the"
     " model in half precision"
 )
+_IN_PLACE = "modified by an inplace operation"  # in an error of torch.autograd
 
 
 class _ModuleEntry:
@@ -172,19 +173,25 @@ def open_session(
             require_eval(model)
         if restores:
             stack.enter_context(restore_on_exit(model))
-        stack.enter_context(_memory_in_words(session))
+        stack.enter_context(_torch_errors_in_words(session))
         yield session
 
 
 @contextlib.contextmanager
-def _memory_in_words(session: ModelSession) -> Iterator[None]:
+def _torch_errors_in_words(session: ModelSession) -> Iterator[None]:
     """If memory runs out while the context is open, raise `OutOfMemory` with the session's
-    advice.
+    advice. Raise `UnsupportedModel` if the model overwrites tensors that its gradients need.
     """
     before = session.memory_advice
     try:
         yield
     except (RuntimeError, MemoryError) as error:
+        if _IN_PLACE in str(error) and not isinstance(error, MixlensError):
+            raise UnsupportedModel(
+                f"{type(session.model).__name__} overwrites a tensor that its gradients need, so "
+                "it has no gradients. Update transformers (version 5.8 does this in mixtures of "
+                "experts), or use a measure without gradients, such as value_zeroing"
+            ) from error
         if isinstance(error, MixlensError) or not is_out_of_memory(error):
             raise
         advice = session.memory_advice
