@@ -292,6 +292,50 @@ def test_sets_are_refused_where_the_order_matters(lens: Lens, ask: Callable[[Len
         ask(lens)
 
 
+_WRONG_TYPES: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda lens, maps: lens.measure(["alti"], TEXT), "Unknown measure"),
+    (lambda lens, maps: lens.measure("alti", TEXT, precision=["tf32"]), "Unknown precision"),
+    (lambda lens, maps: lens.measure("attention", TEXT, per_head=[0]), "Pass True or False"),
+    (lambda lens, maps: lens.predictions(TEXT, top="3"), "'3' is not an integer"),
+    (lambda lens, maps: lens.routes(TEXT, threshold={}), "out of range"),
+    (lambda lens, maps: lens.routes(TEXT).save([1.5]), "is not a path"),
+    (lambda lens, maps: lens.answer(torch.tensor(1)), "is not a prompt"),
+    (lambda lens, maps: lens.compare(TEXT, only=["alti"]).plot(most=(1, 2)), "not an integer"),
+    (lambda lens, maps: lens.compare(TEXT, only=["alti"]).plot(["x"]), "Unknown kind of figure"),
+    (lambda lens, maps: maps.plot(["x"]), "Unknown kind of figure"),
+    (lambda lens, maps: maps.plot(layer=(1, 1)), "not an integer"),
+    (lambda lens, maps: maps.flow(layers=0.5), "not an integer"),
+    (lambda lens, maps: maps.flow(layers=np.array([])), "is empty"),
+    (lambda lens, maps: maps.flow(targets=[[1]]), "is not a token"),
+    (lambda lens, maps: maps.spans(targets=[1, 2]), "is not a span"),
+    (lambda lens, maps: maps.spans(sources=torch.tensor([1, 2])), "is not a span"),
+    (lambda lens, maps: maps.spans(sources=[(0, 1, 2)]), "is not a span"),
+    (lambda lens, maps: maps.segments(np.array([1, 2])), "no named segments|segments|names"),
+    (lambda lens, maps: mixlens.attention_bounds(maps, 0, 0, 1), "is not a recording"),
+    (
+        lambda lens, maps: mixlens.alternative_attention(
+            lens.record(TEXT), 0, 0, 1, starts=cast(Any, [1])
+        ),
+        "not an integer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "message"), _WRONG_TYPES)
+def test_values_of_other_types(
+    lens: Lens, maps: MixingMaps, ask: Callable[[Lens, Any], Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ask(lens, maps)
+
+
+def test_heads_are_whole_numbers(lens: Lens) -> None:
+    maps: Any = lens.measure("attention", TEXT, per_head=True)
+    for head in ([1], "1", 0.5, True, torch.tensor([True, False])):
+        with pytest.raises(InvalidInput, match="not an integer"):
+            maps.head(head)
+
+
 def test_tables_of_labels_with_lone_surrogates() -> None:
     """Files and hand-made labels may have them; pandas stores text as UTF-8."""
     maps = MixingMaps.of(np.eye(2)[None], ["a", "b\ud83d"])

@@ -47,6 +47,8 @@ class Registry(Generic[Entry]):
 
     def entry(self, name: str) -> Entry:
         """Return the module or object that is registered under a name."""
+        if not isinstance(name, str):
+            raise InvalidInput(no_such(self.kind, name, self.names()))
         if name in self._registered:
             return self._registered[name]
         if name in self._own():

@@ -361,7 +361,7 @@ class Answer:
 
     def _find_scores(self, method: str | None) -> MethodScores:
         name = self.method if method is None else method
-        if name not in self.methods:
+        if not isinstance(name, str) or name not in self.methods:
             raise InvalidInput(no_such("method", name, list(self.methods), "The answer has"))
         return self.methods[name]
 

@@ -95,6 +95,10 @@ def read_prompt(
     elif isinstance(messages, str):
         messages, marks = read_marks(messages)
     else:
+        if getattr(messages, "ndim", 1) == 0 or not hasattr(messages, "__iter__"):
+            raise InvalidInput(
+                f"{messages!r} is not a prompt. Pass a text or the messages of a chat."
+            )
         messages, spans_by_message = read_documents(list(messages))
         if spans_by_message:
             _require_own_names(

@@ -21,10 +21,11 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
 from mixlens.kernels.simplex import left_null_basis, scipy_optimize
 from mixlens.measures import effective_attention
+from mixlens.recording.recording import Recording
+from mixlens.text.tokens import whole_number
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
-    from mixlens.recording.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ def alternative_attention(
     >>> found.distance  # few tokens: the weights are identifiable
     0.0
     """
+    starts = whole_number(starts, "starts")
     if starts < 1:
         raise InvalidInput(f"starts={starts} is out of range. Pass at least 1.")
     recorded = _free_row(recording, layer, head, target, site, row)
@@ -261,6 +263,10 @@ def attention_bounds(
 def _free_row(
     recording: Recording, layer: int, head: int, target: int, site: str | None, text: int
 ) -> _FreeRow:
+    if not isinstance(recording, Recording):
+        raise InvalidInput(
+            f"{type(recording).__name__} is not a recording. Pass one from lens.record."
+        )
     request = Request.resolved(recording, site=site, layers=[layer], targets=None, per_head=True)
     _, parts = next(request.sites(recording))
     heads, batch = parts.weights.shape[1], recording.batch

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps.rollout import layer_transitions
 from mixlens.maps.target_row import layer_index
-from mixlens.text.tokens import position_of
+from mixlens.text.tokens import position_of, to_list, whole_numbers
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
@@ -87,15 +87,14 @@ def flow_through(
             f"layers={layers!r} is not a list of layers. Pass layer numbers, or 'all'."
         )
     passed = layer_transitions(maps, residual, normalise)
-    numbers = (
-        maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
-    )
+    every_layer = isinstance(layers, str)
+    numbers = maps.layers if every_layer else whole_numbers(layers, "layers") or [-1]
     places = [layer_index(layer, maps.layers) for layer in numbers]
-    positions = maps.target_positions
+    positions, named = maps.target_positions, to_list(targets, "targets")
     target_list = (
         positions
-        if targets is None
-        else tuple(position_of(target, maps.target_row, positions) for target in targets)
+        if named is None
+        else tuple(position_of(target, maps.target_row, positions) for target in named)
     )
     flows = max_flow(passed.steps, layers=places, targets=target_list)
     step = f"flow({passed.rule})"

@@ -54,7 +54,7 @@ def normalise(maps: MixingMaps, absolute: bool) -> MixingMaps:
         )
     shares = row_normalised(np.abs(maps.scores) if absolute else maps.scores)
     facts = replace(maps.facts, signed=False, rows_sum_to_one=True).of(shares)
-    return maps.derived(shares, f"normalised({'absolute' * absolute})", facts)
+    return maps.derived(shares, f"normalised({'absolute' if absolute else ''})", facts)
 
 
 def transitions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -149,6 +150,8 @@ class Routes:
         --------
         >>> routes.save("route.graphml")
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise InvalidInput(f"{path!r} is not a path. Pass a path as a string.")
         path = Path(path)
         if path.suffix == ".graphml":
             self._graphml().write(path, encoding="utf-8", xml_declaration=True)

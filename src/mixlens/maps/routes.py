@@ -55,7 +55,7 @@ def routes(
             "A route needs one token and the self-attention of one text. Record one text and "
             "pass one target."
         )
-    if not 0 <= threshold < 1:
+    if not isinstance(threshold, (int, float)) or not 0 <= threshold < 1:
         raise InvalidInput(f"threshold={threshold} is out of range. Pass a fraction in [0, 1).")
     reason = refusal("flow_routes", recording.structure, attention.name)
     if reason is not None:

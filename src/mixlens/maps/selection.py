@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -95,6 +95,7 @@ def merge_spans(
     targets: str,
 ) -> MixingMaps:
     """Compute `MixingMaps.spans`."""
+    columns, target_spans = _span_list(columns), _span_list(target_spans)
     _require_measured(maps, target_spans or ())
     step = f"spans(sources={_listed(columns)}, targets={_listed(target_spans)})"
     merges = (
@@ -120,6 +121,12 @@ def _require_measured(maps: MixingMaps, spans: Sequence[Span]) -> None:
                 f"The target span ({start}, {stop}) contains no measured target. These maps have "
                 f"the target positions {listed}. Pass spans as positions in the text."
             )
+
+
+def _span_list(spans: Any) -> list[Span] | None:
+    if spans is None:
+        return None
+    return [words.as_span(span) for span in to_list(spans, "spans") or ()]
 
 
 def _listed(spans: Sequence[Span] | None) -> list[list[int]] | None:

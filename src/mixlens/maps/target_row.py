@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.errors import InvalidInput, format_count
-from mixlens.text.tokens import resolve_positions
+from mixlens.text.tokens import resolve_positions, whole_number
 
 
 class Source(NamedTuple):
@@ -150,6 +150,7 @@ class Row:
 
 def layer_index(layer: int, layers: Sequence[int]) -> int:
     """Return the index of a layer in the maps. Negative numbers count from the last layer."""
+    layer = whole_number(layer, "layer")
     if layer in layers:
         return list(layers).index(layer)
     if -len(layers) <= layer < 0:
@@ -161,6 +162,7 @@ def layer_index(layer: int, layers: Sequence[int]) -> int:
 
 def head_index(head: int, count: int) -> int:
     """Return the index of a head. Negative numbers count from the last head."""
+    head = whole_number(head, "head")
     try:
         return resolve_positions([head], count)[0]
     except IndexError as error:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mixlens.contracts import Request, Scores, Span
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
@@ -364,6 +366,8 @@ def _check_request(
 ) -> Request:
     """Check the arguments and return them as a request. Raise an error if they are invalid."""
     spec = spec_of(name)
+    if not isinstance(per_head, (bool, np.bool_)):
+        raise InvalidInput(f"per_head={per_head!r} is not a truth value. Pass True or False.")
     if per_head and not spec.per_head:
         raise InvalidInput(f"{name} is defined only for whole layers. Drop per_head.")
     site = recording.site if site is None else site

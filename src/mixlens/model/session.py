@@ -262,7 +262,7 @@ def matmul_precision(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    if name not in PRECISIONS:
+    if not isinstance(name, str) or name not in PRECISIONS:
         raise InvalidInput(f"Unknown precision {name!r}. Choose one of: {', '.join(PRECISIONS)}.")
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(PRECISIONS[name])

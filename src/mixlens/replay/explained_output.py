@@ -33,7 +33,7 @@ from mixlens.model.loading import require_head
 from mixlens.replay.intervention import token_input
 from mixlens.replay.probabilities import Link, find_link, to_probabilities
 from mixlens.text.encoding import token_names
-from mixlens.text.tokens import resolve_positions, whole_numbers
+from mixlens.text.tokens import resolve_positions, whole_number, whole_numbers
 from mixlens.text.vocabulary import (
     label_id,
     label_name,
@@ -368,6 +368,7 @@ def predict_top(
     """Return the most likely words or classes and their probabilities, for a recording of one
     text.
     """
+    top = whole_number(top, "top")
     if top < 1:
         raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
     if recording.batch > 1:

@@ -64,7 +64,7 @@ def read_marks(text: str) -> tuple[str, Spans]:
 
 def split_segments(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     """Divide a text into segments, in order. Every token belongs to one of them."""
-    if by == "turns":
+    if isinstance(by, str) and by == "turns":
         return _turns(row)
     if by is None:
         if row.segments is None:

@@ -133,10 +133,11 @@ def to_list(value: Any, what: str) -> list[Any] | None:
 def whole_numbers(value: Any, what: str) -> list[int] | None:
     """Return one or several integers as a list. None is returned unchanged."""
     several = to_list(value, what)
-    return None if several is None else [_whole_number(number, what) for number in several]
+    return None if several is None else [whole_number(number, what) for number in several]
 
 
-def _whole_number(value: Any, what: str) -> int:
+def whole_number(value: Any, what: str) -> int:
+    """Return one integer. Raise `InvalidInput` for other values, such as a bool or a fraction."""
     try:
         return _index(value)
     except TypeError:

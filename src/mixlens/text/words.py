@@ -19,10 +19,12 @@ as targets (as Kobayashi et al. 2020 do for alignments). This keeps the sum of e
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +57,18 @@ def words(row: TokenRow) -> Merge:
     return ranges, _merge_row(row, ranges, text, places, alone, relabel=True)
 
 
+def as_span(value: Any) -> Span:
+    """Return a pair of integers, or raise `InvalidInput`."""
+    try:
+        start, stop = (operator.index(place) for place in value)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInput(
+            f"{value!r} is not a span. Pass pairs such as (2, 5), from the first token to the one"
+            " after the last."
+        ) from None
+    return start, stop
+
+
 def spans(row: TokenRow, token_ranges: Sequence[Span]) -> Merge:
     """Merge the given token ranges, and leave all other tokens separate.
 
@@ -62,7 +76,7 @@ def spans(row: TokenRow, token_ranges: Sequence[Span]) -> Merge:
     """
     ranges: list[Span] = []
     end = 0
-    for start, stop in sorted(token_ranges):
+    for start, stop in sorted(map(as_span, token_ranges)):
         if not 0 <= start < stop <= len(row):
             raise InvalidInput(
                 f"Span ({start}, {stop}) is empty or out of range. The text has {len(row)} tokens."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.text.tokens import TokenRow
+from mixlens.text.tokens import TokenRow, whole_number
 from mixlens.views.canvas import apply_style, caption, panels
 from mixlens.views.labels import printable, token_labels
 from mixlens.views.matrix import heat_map, side
@@ -24,8 +24,9 @@ KINDS = ("sources", "agreement")
 def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
     """Draw `Comparison.plot`."""
     kind = kind or KINDS[0]
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(KINDS)}.")
+    most = whole_number(most, "most")
     if most < 1:
         raise InvalidInput(f"most={most} is out of range. Pass at least 1.")
     figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)

@@ -45,7 +45,7 @@ def plot(
 ) -> Figure:
     """Draw `MixingMaps.plot`."""
     kind = kind or _usual(maps, target, layer, head)
-    if kind not in kinds():
+    if not isinstance(kind, str) or kind not in kinds():
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(kinds())}.")
     draw = importlib.import_module(f"{__name__}.{kind}").draw
     accepted = {
