@@ -84,7 +84,7 @@ def _fused_contributions(
     scores = []
     for part in slices(sources, source_bytes, limit):
         first = part.start if parts.causal else 0  # earlier targets do not see these sources
-        made = fused_contributions.l1_contributions(
+        block_scores = fused_contributions.l1_contributions(
             parts.weights[:, :, first:, part],
             vectors.of(part),
             parts.scale[:, first:],
@@ -92,7 +92,7 @@ def _fused_contributions(
             shift,
             causal=parts.causal,
         )
-        scores.append(F.pad(made, (0, 0, first, 0)))
+        scores.append(F.pad(block_scores, (0, 0, first, 0)))
     return scores[0] if len(scores) == 1 else torch.cat(scores, -1)
 
 
@@ -177,15 +177,17 @@ def _fill_contributions(
             row_bytes * (rows.stop - rows.start),
             limit,
         ):
-            here = slice(max(rows.start, part.start), rows.stop) if parts.causal else rows
-            weights = by_source[:, part, here].reshape(-1, here.stop - here.start, heads)
+            target_part = slice(max(rows.start, part.start), rows.stop) if parts.causal else rows
+            weights = by_source[:, part, target_part].reshape(
+                -1, target_part.stop - target_part.start, heads
+            )
             block = space[: weights.shape[0] * weights.shape[1] * width]
             by_text = block.view(batch, -1, weights.shape[1], width)
-            by_text.copy_(offset[:, None, here])  # the product adds to it, which saves one pass
+            by_text.copy_(offset[:, None, target_part])  # the product adds to it: one pass fewer
             block = block.view(*weights.shape[:2], width)
             block.baddbmm_(weights, formed[:, part].reshape(-1, heads, width))
-            lost = by_text.abs_().sub_(size[:, None, here]).sum(-1)
-            contributions[:, here, part] = lost.mT.neg_()
+            lost = by_text.abs_().sub_(size[:, None, target_part]).sum(-1)
+            contributions[:, target_part, part] = lost.mT.neg_()
 
 
 def _direct_contributions(
@@ -199,7 +201,7 @@ def _direct_contributions(
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
         for target in range(targets):
             weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
-            vectors = parts.vectors.written(weights, part, target).to(y.dtype)
+            vectors = parts.vectors.write(weights, part, target).to(y.dtype)
             contributions[:, target, part] = l1_contribution(vectors, y[:, None, target], shift)
     return contributions
 

@@ -149,7 +149,7 @@ class Vectors:
         """
         return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
-    def written(
+    def write(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
         """Return sum_h weights_hj vectors_hj, the contribution of each selected source to one

@@ -76,7 +76,7 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     by_target = []
     for target in range(targets):
-        sums = (vectors.written(weights[:, :, target, part], part, target) for part in parts)
+        sums = (vectors.write(weights[:, :, target, part], part, target) for part in parts)
         norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in sums]
         by_target.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
     return by_target[0][:, None] if targets == 1 else torch.stack(by_target, 1)
