@@ -16,6 +16,7 @@ megabytes. Triton kernels are in `fused/`.
                    over noisy copies, and along paths.
     gram           Compute norms of sums over heads without computing the sums, from the head x head
                    Gram matrix G of one source's vectors: ||sum_h a_h f_h||^2 = a^T G a.
+    half_products  Multiply half-precision tensors and sum the products in float32.
     prefixes       Effective attention if targets see different sources: causal masks, windows,
                    packed texts.
     projector      Effective attention A P, with P the projector onto the column space of T = V W_O:
