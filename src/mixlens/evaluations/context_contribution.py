@@ -66,7 +66,7 @@ def observe(
     count = scores.shape[-1]
     if scores.shape[-2] != count or len(kinds) != count:
         raise InvalidInput(
-            "Context contributions need self-attention. Pass site='encoder' or 'decoder'."
+            "Context contributions need self-attention. Choose the encoder or the decoder."
         )
     self_scores = np.diagonal(scores, axis1=1, axis2=2)
     first, last = (np.flatnonzero(kinds == CATEGORIES.index(name)) for name in ("cls", "sep"))

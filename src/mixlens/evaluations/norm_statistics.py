@@ -136,7 +136,9 @@ def observe(
 def _request(recording: Recording, site: str | None) -> Request:
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     if request.kind != AttentionKind.SELF:
-        raise InvalidInput("Norm statistics need self-attention. Pass site='encoder' or 'decoder'.")
+        raise InvalidInput(
+            "Norm statistics need self-attention. Choose the encoder or the decoder."
+        )
     if len({layer.structure.sites[0].heads for layer in recording.layers(request.site)}) > 1:
         raise UnsupportedModel(
             "The layers of this model differ in their number of heads, so norm statistics "

@@ -80,8 +80,8 @@ def generate(
         site = fits[-1]
     elif structure.stack_of(site) is not stack:
         raise InvalidInput(
-            f"{site!r} does not read generated tokens, which belong to the {stack.name}. Pass "
-            f"site={' or '.join(map(repr, fits))}."
+            f"{site!r} does not read generated tokens, which belong to the {stack.name}. "
+            f"Choose {' or '.join(map(repr, fits))}."
         )
     return record(
         lens,

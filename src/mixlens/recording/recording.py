@@ -449,7 +449,7 @@ class Recording:
             if self.structure.stack_of(request.site).name != self.target_stack:
                 raise InvalidInput(
                     f"The targets of this recording are tokens of {self.target_stack}. Record "
-                    f"again with site={request.site!r}."
+                    f"the text again for the attention {request.site!r}."
                 )
             if blocks is None and self.passed is not None:
                 self.passed.visit(self, request, visitor)
