@@ -751,7 +751,7 @@ class MixingMaps:
         segments
             Segments to group sources by, as for `segments`. By default, the segments of the text,
             such as the turns of a chat.
-        **shown
+        **options
             Options of `mixlens.views.viewer.payload.payload_of`: `target`, `title`, `image` and
             `seconds`.
 
