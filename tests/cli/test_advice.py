@@ -33,6 +33,7 @@ IN_PYTHON_ALONE = {
     "answers/prompt_parts.py": {"Lens("},
     "benchmark/run.py": {"mixlens.datasets"},
     "lens.py": {"device=", "e()", "lens.measure", "lens.measure_batch", "t()"},
+    "maps/alternative_attention.py": {"lens.record"},
     "maps/flow.py": {"maps.normalised", "w()"},
     "maps/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
     "maps/segment_sums.py": {"e()", "k()"},
