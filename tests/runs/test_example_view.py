@@ -27,7 +27,7 @@ def test_a_report_shows_one_text_without_a_network(shown: str, tmp_path: Path) -
     with opened() as (page, wrong):
         page.goto(f"file://{file}")
         view = page.frame_locator("iframe")
-        assert view.locator(".answer").inner_text().startswith("[MASK] took most from ")
+        assert view.locator(".answer").inner_text().startswith("[MASK] receives most from ")
         view.get_by_role("tab", name="Compare").click()
         assert "value_zeroing and " in view.locator(".compare-view .answer").inner_text()
         assert not wrong

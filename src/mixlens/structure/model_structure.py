@@ -14,6 +14,10 @@ from mixlens.structure.layer_structure import LayerStructure
 from mixlens.structure.layouts import Layout
 
 
+class _UnknownSite(UnsupportedModel, InvalidInput):
+    """Wrong usage that is the same for every text, so a run over a corpus stops at once."""
+
+
 @dataclass(frozen=True)
 class StackStructure:
     """Describes a stack of layers, such as an encoder."""
@@ -121,7 +125,7 @@ class ModelStructure:
             stacks = {stack.name for stack in matching_stacks if name in stack.path.split(".")}
             if len(stacks) == 1 and stacks <= self.sites.keys():
                 return self.sites[stacks.pop()]
-            raise InvalidInput(f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}.")
+            raise _UnknownSite(f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}.")
         return self.sites[name]
 
     def stack_of(self, site: str | None) -> StackStructure:
