@@ -21,7 +21,6 @@ import mixlens
 from benchmarks import models
 from benchmarks.report import table
 from benchmarks.timing import once
-from mixlens.measuring.measure import measure_together
 from mixlens.recording.deferred_checks import checks_wait
 
 _SMALL: dict[str, Any] = {
@@ -94,7 +93,7 @@ def of_one_target(name: str, layers: int, tokens: int = 12) -> tuple[Started, St
     lens, inputs = mixlens.Lens(model), models.tokens(model, tokens)
 
     def measured() -> None:
-        measure_together([name], lens.record(inputs, targets=[-1]))
+        lens.measure(name, inputs, targets=[-1])
 
     measured()  # what is found out about a layer is remembered
     plain: dict[str, Any] = {**inputs, "use_cache": False}

@@ -14,12 +14,13 @@ Counted = Callable[[str, int], tuple[Started, Started]]
 @pytest.mark.parametrize(
     ("counted", "name", "computing", "views"),
     [
-        # Each fingerprint of the model takes a view of every matrix: 7 in a layer of a Llama, for
-        # the recording and for the measure, and 6 in a layer of a BERT. Norms go through the same
-        # parts as spans: five operations on one number or vector for each target.
-        (of_one_target, "attention_norm", 19 + 5, 37 + 14),
-        (of_one_target, "value_zeroing", 89, 72 + 14),
-        (of_one_output, "attention_gradient", 86, 93),
+        # A fingerprint of the model takes a view of every matrix: 7 in a layer of a Llama, and 6 in
+        # a layer of a BERT. Norms go through the same parts as spans: five operations on one number
+        # or vector for each target. The queries are scaled, and the mask is added to the sources
+        # that it hides.
+        (of_one_target, "attention_norm", 19 + 5 + 2, 39 + 7),
+        (of_one_target, "value_zeroing", 89 + 4, 75 + 7),
+        (of_one_output, "attention_gradient", 86 + 4, 96),
         (of_short_texts, "attention", 10, 11 + 6),
         (of_short_texts, "attention_norm", 31, 44 + 6),
     ],

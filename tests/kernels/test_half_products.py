@@ -41,9 +41,14 @@ def test_wide_rows_keep_their_digits(device: str, dtype: torch.dtype, scale: flo
     torch.manual_seed(0)
     rows = scale * torch.randn(3, 40, 500).softmax(-1).to(device)
     columns = torch.randn(1, 500, 3, 64).to(device, dtype).transpose(1, 2).flatten(0, 1)
-    product = multiply_wide(rows, columns)
-    assert product.dtype == torch.float32
-    assert error(product, rows.double() @ columns.double()) <= 2e-5
+    bias = scale * torch.randn(64).to(device)
+    exact = rows.double() @ columns.double()
+    for product, whole in (
+        (multiply_wide(rows, columns), exact),
+        (multiply_wide(rows, columns, bias), exact + bias),
+    ):
+        assert product.dtype == torch.float32
+        assert error(product, whole) <= 2e-5
 
 
 def test_float64_stays_float64() -> None:

@@ -21,29 +21,35 @@ def multiply(
 ) -> Float[Tensor, "group row column"]:
     """Return the scaled matrix products in float32, or in float64 if `rows` are in float64."""
     wide = torch.float64 if rows.dtype == torch.float64 else torch.float32
-    products = rows.new_empty(len(rows), rows.shape[1], columns.shape[2], dtype=wide)
     if rows.dtype == columns.dtype and _on_tensor_cores(columns):
+        products = rows.new_empty(len(rows), rows.shape[1], columns.shape[2], dtype=wide)
         # As input and output at once: a separate input would be copied, even with beta=0.
         return torch.baddbmm(
             products, rows, columns, out_dtype=wide, beta=0, alpha=scale, out=products
         )
-    return products.baddbmm_(rows.to(wide), columns.to(wide), beta=0, alpha=scale)
+    rows = rows.to(wide)
+    return torch.bmm(rows if scale == 1.0 else rows * scale, columns.to(wide))
 
 
 def multiply_wide(
-    rows: Float[Tensor, "group row inner"], columns: Float[Tensor, "group inner column"]
+    rows: Float[Tensor, "group row inner"],
+    columns: Float[Tensor, "group inner column"],
+    bias: Float[Tensor, " column"] | None = None,
 ) -> Float[Tensor, "group row column"]:
     """Return the matrix products of `rows` in float32 with `columns`, which may be in half
-    precision.
+    precision, plus a bias.
 
     On tensor cores, each number of `rows` is the sum of two numbers in bfloat16. The range of
     float16 is too small for that.
     """
     if columns.dtype != torch.bfloat16 or not _on_tensor_cores(columns):
-        return multiply(rows, columns)
+        if bias is None:
+            return multiply(rows, columns)
+        return torch.baddbmm(bias.to(rows), rows, columns.to(rows))
     leading = rows.to(columns.dtype)
     rest = torch.sub(rows, leading, out=torch.empty_like(leading))
-    return multiply(leading, columns) + multiply(rest, columns)
+    products = multiply(leading, columns) + multiply(rest, columns)
+    return products if bias is None else products + bias
 
 
 def _on_tensor_cores(factor: Tensor) -> bool:

@@ -272,7 +272,8 @@ def _project_targets(
     )
     product = attention.product.to(stream)
     native = weight.matrix if weight.native is None else weight.native
-    part = multiply_wide(product.reshape(1, -1, inputs), native[None])[0] + weight.channels.of(bias)
+    rows = product.reshape(1, -1, inputs)
+    part = multiply_wide(rows, native[None], weight.channels.of(bias))
     remade = weight.channels.join(part).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {
