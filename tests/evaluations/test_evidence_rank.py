@@ -78,8 +78,8 @@ def test_rows_with_evidence_are_read_and_others_refused(tmp_path: Path) -> None:
         )
         assert example.text[slice(*example.cues[0])] == "keys"
         assert [reason for _, reason in data.errors] == [
-            "the evidence word is missing",
-            "the evidence 'cat' is not in the text 'The dog'",
+            "the evidence word is missing.",
+            "the evidence 'cat' is not in the text 'The dog'.",
         ]
 
 
