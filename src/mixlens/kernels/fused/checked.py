@@ -168,8 +168,8 @@ class Sampler:
         Each channel of a vector equals one channel of the values, or its negative, so no rounding
         occurs.
         """
-        chosen = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
-        matrix = F.one_hot(chosen, _D_HEAD).mT.to(self._device, dtype)
+        channels = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
+        matrix = F.one_hot(channels, _D_HEAD).mT.to(self._device, dtype)
         signs = self.normal(heads, 1, width, dtype=dtype).sign()
         return Vectors(self.normal(batch, heads, sources, _D_HEAD, dtype=dtype), matrix * signs)
 

@@ -70,22 +70,22 @@ def _kernels() -> Any:
         for start in range(0, WIDTH, TILE_D):
             channel = start + tl.arange(0, TILE_D)
             channel_ok = channel < WIDTH
-            wanted = tl.load(
+            output = tl.load(
                 y + (batch * targets + rows[:, None]) * WIDTH + channel[None, :],
                 mask=row_ok[:, None] & channel_ok[None, :],
                 other=0.0,
             )
-            size = tl.abs(wanted)
-            shifted = wanted - tl.where(channel_ok, shift, 0.0)[None, :]
+            size = tl.abs(output)
+            shifted = output - tl.where(channel_ok, shift, 0.0)[None, :]
             for number in range(0, TILE_S):
                 source = first + number
                 # a mask of one number has the wrong dtype in the interpreter of Triton 3.9
-                seen = head_ok & (head * 0 + source < sources)
+                is_source = head_ok & (head * 0 + source < sources)
                 attention = tl.load(
                     weights
                     + ((batch * sources + source) * targets + rows[:, None]) * heads
                     + head[None, :],
-                    mask=row_ok[:, None] & seen[None, :],
+                    mask=row_ok[:, None] & is_source[None, :],
                     other=0.0,
                 )
                 part = tl.load(
@@ -94,17 +94,17 @@ def _kernels() -> Any:
                     + head[:, None].to(tl.int64) * by_head
                     + source * by_source
                     + channel[None, :],
-                    mask=seen[:, None] & channel_ok[None, :],
+                    mask=is_source[:, None] & channel_ok[None, :],
                     other=0.0,
                 )
                 if SPLIT:
                     leading = attention.to(tl.bfloat16)
                     rest = (attention - leading.to(tl.float32)).to(tl.bfloat16)
-                    made = tl.dot(leading, part, tl.dot(rest, part))
+                    contribution = tl.dot(leading, part, tl.dot(rest, part))
                 else:
-                    made = tl.dot(attention, part.to(tl.float32), input_precision="ieee")
-                near = tl.sum(size - tl.abs(made - shifted), axis=1)
-                total += tl.where(columns[None, :] == number, near[:, None], 0.0)
+                    contribution = tl.dot(attention, part.to(tl.float32), input_precision="ieee")
+                scores = tl.sum(size - tl.abs(contribution - shifted), axis=1)
+                total += tl.where(columns[None, :] == number, scores[:, None], 0.0)
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
         tl.store(out + place, total, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
 
@@ -127,9 +127,9 @@ def _kernels() -> Any:
         column = tl.program_id(1) * TILE + tl.arange(0, TILE)
         head = tl.arange(0, HEADS)
         inside = (head < heads)[:, None] & (column < sources)[None, :]
-        read = batch * by_text + head[:, None].to(tl.int64) * by_head + target * by_target
+        offset = batch * by_text + head[:, None].to(tl.int64) * by_head + target * by_target
         factor = tl.load(scale + batch * targets + target)
-        each = tl.load(weights + read + column[None, :], mask=inside, other=0.0) * factor
+        each = tl.load(weights + offset + column[None, :], mask=inside, other=0.0) * factor
         place = (batch * sources + column[None, :]) * targets + target
         tl.store(out + place * heads + head[:, None], each, mask=inside)
 

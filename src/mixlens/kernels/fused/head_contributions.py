@@ -91,16 +91,16 @@ def _kernel() -> Any:
                 mask=inner_ok[:, None] & channel_ok[None, :],
                 other=0.0,
             )
-            made = tl.dot(value, part, input_precision="ieee")
+            contribution = tl.dot(value, part, input_precision="ieee")
             for target in range(0, targets):
-                wanted = tl.load(
+                output = tl.load(
                     y + (batch * targets + target) * WIDTH + channel, mask=channel_ok, other=0.0
                 )
                 attention = tl.load(row + target * sources, mask=source_ok, other=0.0)
-                shifted = wanted - tl.where(channel_ok, shift, 0.0)
-                left = tl.abs(attention[:, None] * made - shifted[None, :])
-                near = tl.sum(tl.abs(wanted)[None, :] - left, axis=1)
-                total += tl.where(number[None, :] == target, near[:, None], 0.0)
+                shifted = output - tl.where(channel_ok, shift, 0.0)
+                remainder = tl.abs(attention[:, None] * contribution - shifted[None, :])
+                scores = tl.sum(tl.abs(output)[None, :] - remainder, axis=1)
+                total += tl.where(number[None, :] == target, scores[:, None], 0.0)
         tl.store(
             place[:, None] + number[None, :] * sources,
             total,

@@ -108,14 +108,14 @@ def _kernels() -> Any:
         squares = tl.zeros((TILE, TILE), dtype=tl.float64)
         for one in range(0, heads):
             summed = tl.zeros((TILE, TILE), dtype=tl.float64)
-            seen, pair = first, row
+            weight, pair = first, row
             for _ in range(0, one):
                 product = tl.load(pair, mask=column_ok, other=0.0)
-                summed += tl.load(seen, mask=inside, other=0.0).to(tl.float64) * product[None, :]
-                seen += plane
+                summed += tl.load(weight, mask=inside, other=0.0).to(tl.float64) * product[None, :]
+                weight += plane
                 pair += sources
             product = tl.load(pair, mask=column_ok, other=0.0)
-            attention = tl.load(seen, mask=inside, other=0.0).to(tl.float64)
+            attention = tl.load(weight, mask=inside, other=0.0).to(tl.float64)
             squares += attention * (2 * summed + attention * product[None, :])
             row += heads * sources
         # Rounding may leave a tiny negative square. NaN stays.

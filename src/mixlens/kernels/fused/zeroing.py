@@ -63,32 +63,32 @@ def _kernels() -> Any:
         target = row % targets
         channel = tl.program_id(1) * TILE + tl.arange(0, TILE)
         inside = channel < width
-        here, there = row * width + channel, target * width + channel
-        x = tl.load(sums + there, mask=inside, other=0.0)
-        x += tl.load(product + here, mask=inside, other=0.0).to(tl.float32)
+        element, of_target = row * width + channel, target * width + channel
+        x = tl.load(sums + of_target, mask=inside, other=0.0)
+        x += tl.load(product + element, mask=inside, other=0.0).to(tl.float32)
         if SCALED:
             factor = tl.load(inverse + row)
             x = x * factor + tl.load(constant + channel, mask=inside, other=0.0)
         if KIND == 0:  # Triton's interpreter would not see a separate function
-            made = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+            hidden = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
         elif KIND == 1:
-            made = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+            hidden = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
         elif KIND == 2:
-            made = tl.maximum(x, 0.0)
+            hidden = tl.maximum(x, 0.0)
         elif KIND == 3:
-            made = x * tl.sigmoid(x)
+            hidden = x * tl.sigmoid(x)
         elif KIND == 4:
-            made = x * tl.sigmoid(1.702 * x)
+            hidden = x * tl.sigmoid(1.702 * x)
         else:
-            made = tl.maximum(x, 0.0) * tl.maximum(x, 0.0)
+            hidden = tl.maximum(x, 0.0) * tl.maximum(x, 0.0)
         if GATED:
-            y = tl.load(other_sums + there, mask=inside, other=0.0)
-            y += tl.load(other + here, mask=inside, other=0.0).to(tl.float32)
+            y = tl.load(other_sums + of_target, mask=inside, other=0.0)
+            y += tl.load(other + element, mask=inside, other=0.0).to(tl.float32)
             if SCALED:
                 y = y * factor + tl.load(other_constant + channel, mask=inside, other=0.0)
-            made = made * y
-        made -= tl.load(base + there, mask=inside, other=0.0)
-        tl.store(out + here, made.to(out.dtype.element_ty), mask=inside)
+            hidden = hidden * y
+        hidden -= tl.load(base + of_target, mask=inside, other=0.0)
+        tl.store(out + element, hidden.to(out.dtype.element_ty), mask=inside)
 
     @triton.jit  # type: ignore[untyped-decorator]
     def distance(  # type: ignore[no-untyped-def]
