@@ -113,6 +113,6 @@ def test_a_site_that_does_is_named() -> None:
         mixlens.measure("gradient_norm", made)
     with pytest.raises(
         InvalidInput,
-        match=r"'encoder' does not read .* belong to the decoder. Pass site='decoder'",
+        match=r"'encoder' does not read .* belong to the decoder. Choose 'decoder' or 'cross'",
     ):
         lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")

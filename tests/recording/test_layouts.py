@@ -255,7 +255,7 @@ def test_targets_from_whole_maps_are_reported(name: str, site: str) -> None:
     """Of words with entities, and of images that are packed into one row."""
     entry = ENTRIES[name]
     lens, given = mixlens.Lens(entry.build()), entry.given()
-    reason = "its layers are not modules that take and return [batch, tokens, d_model]"
+    reason = "its layers are not modules that take and return [batch, tokens, d_model]."
     assert lens.verify(given).from_maps[site] == reason
     few = lens.record(given, targets=[1], site=site)
     assert few.not_cut == reason

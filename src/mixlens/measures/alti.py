@@ -122,13 +122,16 @@ def normalised_contributions(
 
 
 def _last_visible(site: Attention, targets: Targets, sources: int) -> int:
-    """Return the number of sources up to the last one that any of the targets can see."""
+    """Return the number of sources up to the last one that any of the targets can see, and up to
+    the last target.
+    """
     if targets.positions is None:
         return sources
+    last = min(sources, max(max(positions) for positions in targets.positions) + 1)
     if site.is_causal:
-        return max(max(positions) for positions in targets.positions) + 1
+        return last
     ends = site.visibility.ends  # of the targets, if the layer is restricted to them
-    return sources if ends is None else max(ends)
+    return sources if ends is None else max(last, *ends)
 
 
 def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
